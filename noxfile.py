@@ -1,0 +1,204 @@
+"""Everything that is run again and again: ``nox -s demo``, ``nox -s tests``; ``nox -l`` lists the rest.
+
+All sessions but ``wheels`` and ``minimums`` share one environment, made on first use in ``.nox/shared``
+from ``requirements-dev.txt`` and made anew when the requirements change. Words after ``--`` go on to the tool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+SHARED = ROOT / ".nox" / "shared"
+CORE = ROOT / "core"
+PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXAMPLE = ROOT / "docs" / "example-plugin"
+PARTS = [CORE, *PLUGINS, EXAMPLE]
+DEMO = Path("docs", "examples", "pipeline.json")
+
+nox.needs_version = ">=2024.4"
+nox.options.sessions = ["lint", "types", "contracts", "tests"]
+nox.options.error_on_missing_interpreters = True
+
+
+def folder_of_scripts(environment: Path) -> Path:
+    """Where an environment keeps its programs."""
+    return environment / ("Scripts" if os.name == "nt" else "bin")
+
+
+def make_environment(session: nox.Session, folder: Path, *requirements: str) -> Path:
+    """Make a fresh virtual environment, install ``requirements`` and return its folder of scripts.
+
+    The parts are built by flit_core, installed first, so that pip does not fetch it again for every part.
+    """
+    venv.create(folder, clear=True, with_pip=True)
+    scripts = folder_of_scripts(folder)
+    pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    session.run(*pip, "-c", "constraints.txt", "flit_core", external=True)
+    session.run(*pip, "--no-build-isolation", *requirements, external=True)
+    return scripts
+
+
+def fingerprint(*parts: bytes | str) -> str:
+    """A digest of what an environment was made from."""
+    digest = hashlib.sha256()
+    for part in (sys.version, *parts):
+        digest.update(part.encode() if isinstance(part, str) else part)
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def shared_environment(session: nox.Session) -> Path:
+    """The environment that the sessions share; nothing is installed when it is up to date."""
+    sources = [ROOT / "requirements-dev.txt", ROOT / "constraints.txt"]
+    sources += [part / "pyproject.toml" for part in PARTS]
+    wanted = fingerprint(str(ROOT), *(path.read_bytes() for path in sources))
+    stamp = SHARED / "made-from.txt"
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        session.log("setting up .nox/shared from requirements-dev.txt (once; a minute or two)")
+        make_environment(session, SHARED, "-r", "requirements-dev.txt")
+        stamp.write_text(wanted)
+    return folder_of_scripts(SHARED)
+
+
+def run(session: nox.Session, program: str, *arguments: str, **settings: object) -> None:
+    """Run a program of the shared environment in the repository root."""
+    session.chdir(ROOT)
+    scripts = shared_environment(session)
+    environment = {
+        "PATH": os.pathsep.join([str(scripts), os.environ.get("PATH", "")]),
+        "VIRTUAL_ENV": str(SHARED),
+    }
+    session.run(str(scripts / program), *arguments, external=True, env=environment, **settings)
+
+
+@nox.session(venv_backend="none")
+def demo(session: nox.Session) -> None:
+    """Solve the bundled problem with two solvers and print the comparison."""
+    run(session, "berthage", "compare", str(DEMO), "--solvers", "ilp,trws", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def lint(session: nox.Session) -> None:
+    """Check style and likely bugs (ruff)."""
+    run(session, "ruff", "check", *(session.posargs or ["."]))
+
+
+@nox.session(venv_backend="none")
+def types(session: nox.Session) -> None:
+    """Check the types of every package (mypy, strict)."""
+    packages = [str(path.relative_to(ROOT)) for part in PARTS for path in sorted(part.glob("src/*"))]
+    run(session, "mypy", *packages, *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def contracts(session: nox.Session) -> None:
+    """Check who may import whom (import-linter)."""
+    run(session, "lint-imports", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Run the test suite, without what is marked slow or bench."""
+    run(session, "pytest", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def slow(session: nox.Session) -> None:
+    """Run the tests that take long."""
+    run(session, "pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def bench(session: nox.Session) -> None:
+    """Measure against the named peers."""
+    run(session, "pytest", "-m", "bench", "-s", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def docs(session: nox.Session) -> None:
+    """Build the site with warnings as errors, and run the examples that its pages and docstrings show."""
+    options = ["-W", "--keep-going", "-q", "-d", "docs/_build/doctrees"]
+    run(session, "sphinx-build", *options, "-b", "html", "docs", "docs/_build/html", *session.posargs)
+    run(session, "sphinx-build", *options, "-b", "doctest", "docs", "docs/_build/doctest")
+    run(session, "pytest", "tests/integration/test_docs_examples.py")
+
+
+@nox.session(venv_backend="none")
+def wheels(session: nox.Session) -> None:
+    """Build every wheel, install each alone on core in a clean environment and put it through the kit."""
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(dist)]
+    run(session, "python", *build, *(str(part) for part in PARTS))
+    chosen = [part for part in PARTS if not session.posargs or part.name in session.posargs]
+    for part in chosen:
+        name = distribution(part)
+        session.log(f"{name}: alone on core")
+        folder = ROOT / ".nox" / "wheels" / part.name
+        scripts = make_environment(
+            session, folder, "-c", "constraints.txt", "--find-links", str(dist), "berthage[cli,test]", name
+        )
+        try:
+            # Away from the repository, so that only what the wheels contain can be imported.
+            work = folder / "work"
+            work.mkdir()
+            shutil.copy(ROOT / "tests" / "wheels" / "test_wheel.py", work)
+            with session.chdir(work):
+                pytest = [str(scripts / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+                session.run(*pytest, "test_wheel.py", external=True, env={"BERTHAGE_WHEEL": name})
+                session.run(str(scripts / "berthage"), "plugins", external=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@nox.session(venv_backend="none")
+def minimums(session: nox.Session) -> None:
+    """Run the quick tests with the lowest dependency versions that the parts declare (on Python 3.11)."""
+    if sys.version_info[:2] != (3, 11):
+        session.skip("the lowest versions are those that Python 3.11 can install")
+    pins = lowest_versions(PARTS)
+    session.log("lowest declared versions: " + " ".join(pins))
+    folder = ROOT / ".nox" / "minimums"
+    locals_ = [argument for part in PLUGINS for argument in ("-e", f"./{part.relative_to(ROOT)}")]
+    scripts = make_environment(
+        session, folder, "-e", "./core[cli,test]", *locals_, "-e", f"./{EXAMPLE.relative_to(ROOT)}", *pins
+    )
+    chosen = session.posargs or ["tests/unit", "tests/conformance"]
+    session.run(str(scripts / "python"), "-m", "pytest", *chosen, external=True)
+
+
+def distribution(part: Path) -> str:
+    """The name of a part's distribution."""
+    return str(tomllib.loads((part / "pyproject.toml").read_text())["project"]["name"])
+
+
+def lowest_versions(parts: list[Path]) -> list[str]:
+    """The ``>=`` bounds of the parts as ``==`` pins; of two bounds for one package, the higher.
+
+    Raises:
+        ValueError: A dependency has no lower bound, so nobody could say what the lowest version is.
+    """
+    pins: dict[str, tuple[int, ...]] = {}
+    for part in parts:
+        project = tomllib.loads((part / "pyproject.toml").read_text())["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        for requirement in (*project.get("dependencies", ()), *(line for extra in extras for line in extra)):
+            name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+            if name.startswith("berthage"):
+                continue
+            bound = re.search(r">=\s*([0-9][0-9.]*)", requirement)
+            if bound is None:
+                raise ValueError(f"{part.name}: {requirement!r} declares no lowest version")
+            version = tuple(int(number) for number in bound.group(1).split("."))
+            pins[name] = max(version, pins.get(name, version))
+    return [f"{name}=={'.'.join(map(str, version))}" for name, version in sorted(pins.items())]
