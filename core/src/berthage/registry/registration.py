@@ -83,7 +83,7 @@ def _register(
 ) -> None:
     begin = time.perf_counter()
     try:
-        infos, observers = _load(manager, source)
+        infos, observers = _load(manager, source, f"{len(result.records)}:{source.name}")
     except (Exception, SystemExit) as error:
         reason = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         tell(f"plugin {source} is broken: {reason}")
@@ -100,13 +100,12 @@ def _register(
 
 
 def _load(
-    manager: pluggy.PluginManager, source: PluginSource
+    manager: pluggy.PluginManager, source: PluginSource, unique_name: str
 ) -> tuple[list[tuple[str, Info]], list[tuple[str, Observe]]]:
     """Import, register and question one plugin; the manager forgets it if anything is wrong."""
     plugin = source.load()
-    name = f"{source.distribution}:{source.name}:{source.module}"
-    manager.register(plugin, name)
     try:
+        manager.register(plugin, unique_name)
         _check_hooks(manager, plugin, source)
         infos = [
             (kind, _complete(info, source))
@@ -120,7 +119,9 @@ def _load(
             for implementation in _implementations(manager, hook, plugin)
         ]
     except (Exception, SystemExit):
-        manager.unregister(plugin, name)
+        # Older pluggy keeps what it had registered of a plugin before refusing it.
+        if manager.has_plugin(unique_name):
+            manager.unregister(name=unique_name)
         raise
     return infos, observers
 
