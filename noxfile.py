@@ -1,7 +1,8 @@
 """Everything that is run again and again: ``nox -s demo``, ``nox -s tests``; ``nox -l`` lists the rest.
 
 All sessions but ``wheels`` and ``minimums`` share one environment, made on first use in ``.nox/shared``
-from ``requirements-dev.txt`` and made anew when the requirements change. Words after ``--`` go on to the tool.
+from ``requirements-dev.txt`` and made anew when the requirements change. Words after ``--`` go on to the
+tool.
 """
 
 from __future__ import annotations

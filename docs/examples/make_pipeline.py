@@ -3,9 +3,10 @@
 The step is a chain of matrix products ``y = x @ w``, twelve layers of changing width, every second with a
 shortcut over it. Each layer gives two variables:
 
-* the **product**: one of four ways to split it along each of the two mesh dimensions (by rows of ``x``, by columns
-  of ``w``, along the summed dimension, or not at all), so 16 labels. Its cost is the compute time and the time
-  for the reductions that the split asks for; its memory is ``y``, from the forward pass until the backward pass.
+* the **product**: one of four ways to split it along each of the two mesh dimensions (by rows of ``x``,
+  by columns of ``w``, along the summed dimension, or not at all), so 16 labels. Its cost is the compute time
+  and the time for the reductions that the split asks for; its memory is ``y``, from the forward pass until
+  the backward pass.
 * the **weight**: how ``w`` and its optimiser state are kept (whole, split by rows, split by columns, again
   along each mesh dimension), so 9 labels. It costs nothing, but it holds memory during the whole step.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 
 MESH = (2, 4)
 BYTES_PER_NS = (25, 100)  # along each mesh dimension: between machines, within one
@@ -132,4 +134,4 @@ def compact(value: object, depth: int = 0) -> str:
 
 
 if __name__ == "__main__":
-    print(compact(make()))
+    sys.stdout.write(compact(make()) + "\n")

@@ -1,0 +1,70 @@
+"""What the README and the pages of the site show is run: Python examples and commands."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def fences(page: Path, language: str) -> list[str]:
+    found = FENCE.finditer(page.read_text(encoding="utf-8"))
+    return [match[2] for match in found if match[1] == language]
+
+
+def commands(page: Path) -> list[str]:
+    lines = (line for block in fences(page, "console") for line in block.splitlines())
+    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ ")]
+
+
+WITH_PYTHON = [page for page in PAGES if fences(page, "pycon")]
+WITH_COMMANDS = [page for page in PAGES if any(line.startswith("berthage ") for line in commands(page))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the paths of the pages hold, and where what the examples write does not stay."""
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.stem)
+def test_python_examples_give_what_they_show(page: Path, folder: Path) -> None:
+    text = "\n".join(fences(page, "pycon"))
+    example = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    result = runner.run(example, out=report.append)
+    assert result.attempted > 0
+    assert result.failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_commands_run(page: Path, folder: Path) -> None:
+    scripts = sysconfig.get_path("scripts")
+    program = shutil.which("berthage", path=os.pathsep.join([scripts, str(Path(sys.executable).parent)]))
+    assert program is not None, "the program berthage is not installed beside this Python"
+    for command in commands(page):
+        if command.startswith("berthage "):
+            done = subprocess.run(
+                [program, *command.split()[1:]], capture_output=True, text=True, timeout=120, check=False
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_every_other_command_is_known() -> None:
+    others = {c for page in PAGES for c in commands(page) if not c.startswith("berthage ")}
+    known = re.compile(r"(pip install nox && )?nox -s [a-z]+|python -m pip install -r requirements-dev\.txt")
+    assert [command for command in sorted(others) if not known.fullmatch(command)] == []
