@@ -1,0 +1,13 @@
+"""Placement problems as linear programs in arrays, for authors of LP and MILP solvers.
+
+`linear_program` writes a problem down; `LinearProgram.decode` reads a solution back; `dual_bound` turns row duals into a
+bound that holds whatever the solver's tolerances; `cost_levels` deals with costs of very different size.
+"""
+
+from berthage.linear.build import linear_program
+from berthage.linear.dual import dual_bound
+from berthage.linear.intervals import maximal_instants
+from berthage.linear.levels import cost_levels
+from berthage.linear.program import Decoded, LinearProgram
+
+__all__ = ["Decoded", "LinearProgram", "cost_levels", "dual_bound", "linear_program", "maximal_instants"]
