@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from berthage.errors import PluginError, UnknownNameError
 from berthage.registry.descriptions import Info
+from berthage.registry.sources import PluginRecord
 
 InfoT = TypeVar("InfoT", bound=Info)
 
@@ -32,10 +33,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[InfoT]):
-    """A description and the plugin (in words) it came from."""
+    """A description and the plugin it came from."""
 
     info: InfoT
-    plugin: str
+    plugin: PluginRecord
 
 
 class Catalog(Generic[InfoT]):
@@ -64,7 +65,7 @@ class Catalog(Generic[InfoT]):
     def conflicts(self) -> tuple[Conflict, ...]:
         """The names with more than one claimant."""
         return tuple(
-            Conflict(self.kind, name, tuple(e.plugin for e in entries))
+            Conflict(self.kind, name, tuple(str(e.plugin) for e in entries))
             for name, entries in self._by_name.items()
             if len(entries) > 1
         )
@@ -80,6 +81,6 @@ class Catalog(Generic[InfoT]):
         if not found:
             raise UnknownNameError(self._explain(str(name)))
         if len(found) > 1:
-            conflict = Conflict(self.kind, name, tuple(e.plugin for e in found))
+            conflict = Conflict(self.kind, name, tuple(str(e.plugin) for e in found))
             raise PluginError(f"{conflict}; uninstall one, or choose with BERTHAGE_PLUGINS")
         return found[0]

@@ -33,7 +33,7 @@ silent. A plugin that fails is listed by ``berthage plugins`` with the reason an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SeederInfo,
         SolverInfo,
     )
+    from berthage.solving.params import Progress
 
 PROJECT: Final = "berthage"
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
@@ -123,20 +124,20 @@ def berthage_commands() -> Sequence[CommandInfo]:
 
 
 @hookspec
-def berthage_solve_started(event: Any) -> None:
+def berthage_solve_started(event: Progress) -> None:
     """Observe that a solve starts. What an observer raises becomes a warning."""
 
 
 @hookspec
-def berthage_incumbent(event: Any) -> None:
+def berthage_incumbent(event: Progress) -> None:
     """Observe that a better feasible assignment was found."""
 
 
 @hookspec
-def berthage_bound(event: Any) -> None:
+def berthage_bound(event: Progress) -> None:
     """Observe that the lower bound rose."""
 
 
 @hookspec
-def berthage_solve_finished(event: Any) -> None:
+def berthage_solve_finished(event: Progress) -> None:
     """Observe that a solve ended."""

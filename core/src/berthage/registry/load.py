@@ -76,6 +76,15 @@ class Registry:
         self._cost_models = self._catalog("cost model", CostModelInfo)
         self._front_ends = self._catalog("front end", FrontEndInfo)
         self._commands = self._catalog("command", CommandInfo)
+        self._catalogs: tuple[Catalog[Any], ...] = (
+            self._solvers,
+            self._formats,
+            self._reductions,
+            self._seeders,
+            self._cost_models,
+            self._front_ends,
+            self._commands,
+        )
 
     # -- listings ---------------------------------------------------------------------------------
 
@@ -87,16 +96,7 @@ class Registry:
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
         """Names that several plugins claim. Using one raises; everything else works."""
-        catalogs: tuple[Catalog[Any], ...] = (
-            self._solvers,
-            self._formats,
-            self._reductions,
-            self._seeders,
-            self._cost_models,
-            self._front_ends,
-            self._commands,
-        )
-        return tuple(conflict for catalog in catalogs for conflict in catalog.conflicts)
+        return tuple(conflict for catalog in self._catalogs for conflict in catalog.conflicts)
 
     @property
     def solvers(self) -> tuple[SolverInfo, ...]:
@@ -227,6 +227,10 @@ class Registry:
     def load_command(self, name: str) -> Any:
         """The ``click.Command`` of a subcommand; raises as :meth:`create_solver`."""
         return self._load(self._commands, self._commands.entry(name))
+
+    def plugin_of(self, info: Info) -> PluginRecord:
+        """The plugin that registered a description of this registry."""
+        return next(e.plugin for catalog in self._catalogs for e in catalog.entries if e.info is info)
 
     def missing(self, info: Info) -> tuple[str, ...]:
         """The modules that ``info`` needs and that are not installed; nothing is imported."""

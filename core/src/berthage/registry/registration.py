@@ -50,7 +50,7 @@ class Registration:
     """What came of registering: records of all plugins, what the good ones offer and observe."""
 
     records: list[PluginRecord] = field(default_factory=list)
-    infos: list[tuple[Info, str]] = field(default_factory=list)
+    infos: list[tuple[Info, PluginRecord]] = field(default_factory=list)
     observers: dict[str, list[tuple[str, Observe]]] = field(default_factory=dict)
 
 
@@ -93,10 +93,11 @@ def _register(
     provides: dict[str, tuple[str, ...]] = {}
     for kind, info in infos:
         provides[kind] = (*provides.get(kind, ()), info.name)
-        result.infos.append((info, str(source)))
+    record = _record(source, PluginStatus.LOADED, provides=provides)
+    result.records.append(record)
+    result.infos.extend((info, record) for _, info in infos)
     for hook, observe in observers:
         result.observers.setdefault(hook, []).append((str(source), observe))
-    result.records.append(_record(source, PluginStatus.LOADED, provides=provides))
 
 
 def _load(

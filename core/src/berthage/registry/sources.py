@@ -45,8 +45,7 @@ class PluginSource:
     module: str = ""
 
     def __str__(self) -> str:
-        home = f" ({self.distribution} {self.version})" if self.distribution else ""
-        return f"{self.name!r}{home}"
+        return _words(self.name, self.distribution, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,9 @@ class PluginRecord:
     status: PluginStatus
     error: str = ""
     provides: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __str__(self) -> str:
+        return _words(self.name, self.distribution, self.version)
 
 
 def installed_sources() -> list[PluginSource]:
@@ -113,6 +115,10 @@ def wanted_plugins() -> frozenset[str] | None:
     if text is None:
         return None
     return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def _words(name: str, distribution: str, version: str) -> str:
+    return f"{name!r} ({distribution} {version})" if distribution else repr(name)
 
 
 def _given(name: str, plugin: Any) -> PluginSource:
