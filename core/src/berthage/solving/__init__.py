@@ -1,0 +1,1 @@
+"""Solving: parameters, results, reductions, and the checks that core makes."""
