@@ -1,0 +1,1 @@
+"""Readers and writers of published problem files, registered with Berthage by name."""
