@@ -1,7 +1,8 @@
 """Placement problems as linear programs in arrays, for authors of LP and MILP solvers.
 
-`linear_program` writes a problem down; `LinearProgram.decode` reads a solution back; `dual_bound` turns row duals into a
-bound that holds whatever the solver's tolerances; `cost_levels` deals with costs of very different size.
+`linear_program` writes a problem down; `LinearProgram.decode` reads a solution back; `dual_bound` turns row
+duals into a bound that holds whatever the solver's tolerances; `cost_levels` deals with costs of very
+different size.
 """
 
 from berthage.linear.build import linear_program

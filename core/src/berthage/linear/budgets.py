@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor, isinf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,9 @@ class Items:
 
     ptr: NDArray[np.int64]
     col: NDArray[np.int64]
-    weight: NDArray[np.int64] | NDArray[np.float64]
-    base: NDArray[np.int64] | NDArray[np.float64]
-    top: NDArray[np.int64] | NDArray[np.float64]
+    weight: NDArray[Any]
+    base: NDArray[Any]
+    top: NDArray[Any]
 
     @property
     def exact(self) -> bool:
@@ -75,7 +75,7 @@ def items_of(problem: PlacementProblem, groups: Groups, budget: LinearBudget | I
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Row coefficients are ``weight / divisor * factor``; ``factor`` is a power of two, so scaling is exact."""
+    """Row coefficients are ``weight / divisor * factor``; `factor` is a power of two, so scaling is exact."""
 
     divisor: int
     factor: float
@@ -85,7 +85,7 @@ class Scaling:
         """Scaled units per unit of the budget."""
         return self.factor / self.divisor
 
-    def coefficients(self, weight: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    def coefficients(self, weight: NDArray[Any]) -> NDArray[np.float64]:
         """Weights in scaled units."""
         if weight.dtype == np.int64:
             weight = weight // self.divisor
@@ -106,7 +106,7 @@ class Scaling:
         return float(value) * self.factor + direction * (slack * self.factor)
 
 
-def scaling(weight: NDArray[np.int64] | NDArray[np.float64], whole: bool) -> Scaling:
+def scaling(weight: NDArray[Any], whole: bool) -> Scaling:
     """Choose divisor and factor for some non-negative weights; ``whole``: dividing by the gcd is allowed."""
     divisor = 1
     if whole and weight.dtype == np.int64 and len(weight):

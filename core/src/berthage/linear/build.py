@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from berthage.linear.budgets import linear_budget_rows
 from berthage.linear.groups import Groups, group_labels
 from berthage.linear.intervals import IntervalForm, interval_budget_rows
 from berthage.linear.pairs import PairColumns, pair_columns
-from berthage.linear.pool import pair_terms
+from berthage.linear.pool import PairTerms, pair_terms
 from berthage.linear.program import LinearProgram
 from berthage.linear.ragged import ragged, segment_min, starts_of
 from berthage.linear.rows import Collector
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["linear_program"]
 
+Floats = NDArray[np.float64]
+
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -29,9 +32,10 @@ def linear_program(
 ) -> LinearProgram:
     """Write a placement problem as a (mixed-integer) linear program in arrays.
 
-    Every variable's allowed labels sum to 1; every pair of variables with a cost or relation has columns whose
-    marginals equal the labels (the local polytope). Parallel edges are combined, separable parts folded into the labels,
-    labels that a table treats alike share pair columns: each of these leaves the bound of the relaxation as it is.
+    Every variable's allowed labels sum to 1; every pair of variables with a cost or relation has columns
+    whose marginals equal the labels (the local polytope). Parallel edges are combined, separable parts folded
+    into the labels, labels that a table treats alike share pair columns: each of these leaves the bound of
+    the relaxation as it is.
 
     Args:
         problem: The problem; it is only read. Lazy tables are priced in full.
@@ -42,10 +46,12 @@ def linear_program(
         The program. `LinearProgram.decode` reads a solution back.
     """
     groups = group_labels(problem)
-    scale = _objective_scale(problem)
-    terms = pair_terms(problem, groups, scale)
+    terms = pair_terms(problem, groups)
+    scale = _objective_scale(problem, terms)
+    if scale != 1.0:
+        terms = replace(terms, values=terms.values * scale)
     pairs = pair_columns(terms, groups)
-    unary, unary_error = _unary_costs(problem, groups, scale)
+    unary, magnitude = _unary_costs(problem, groups, scale)
     label_cost = unary + pairs.unary
     possible = np.isfinite(label_cost)
     low = segment_min(label_cost, groups.ptr, 0.0)
@@ -64,10 +70,21 @@ def linear_program(
         interval_budget_rows(problem, groups, budgets + index, interval, scale, intervals, out)
     constant = float(problem.constant) * scale
     offset = float(np.sum(low)) + constant
-    error = pairs.error + unary_error + _sum_error(low, constant, label_cost[possible])
     cost, lower, upper = out.finish_columns()
+    whole = not magnitude.any() and not pairs.magnitude.any() and not pairs.error
+    whole &= constant.is_integer() and float(np.abs(low).sum()) + abs(constant) < 2.0**52
+    cost_error = np.zeros(len(cost))
+    offset_error = 0.0
+    if not whole:
+        cost_error[: len(shifted)] = (4.0 * _EPS) * (
+            magnitude + pairs.magnitude + np.repeat(np.abs(low), sizes)
+        )
+        cost_error += (8.0 * _EPS) * cost
+        offset_error = pairs.error + 4.0 * _EPS * (float(np.abs(low).sum()) + abs(constant))
     if cutoff is not None:
-        row = out.rows(-np.inf, cutoff * scale - offset + error)
+        row = out.rows(
+            -np.inf, cutoff * scale - offset + _slack(cutoff * scale, offset, offset_error, cost_error)
+        )
         priced = np.flatnonzero(cost)
         out.entries(row, priced, cost[priced])
     rows = out.finish_rows()
@@ -97,7 +114,8 @@ def linear_program(
         row_budget=rows.budget,
         offset=offset,
         scale=scale,
-        cost_error=error,
+        cost_error=cost_error,
+        offset_error=offset_error,
         col_of_label=groups.col_of_label,
         block=block,
         num_blocks=num_groups + num_pairs,
@@ -116,60 +134,37 @@ def linear_program(
     )
 
 
-def _objective_scale(problem: PlacementProblem) -> float:
+def _slack(cutoff: float, offset: float, offset_error: float, cost_error: Floats) -> float:
+    """How much a cutoff row is relaxed so that rounding excludes no assignment at the cutoff."""
+    if not offset_error and not cost_error.any():
+        return 0.0
+    return offset_error + 64.0 * _EPS * (abs(cutoff) + abs(offset))
+
+
+def _objective_scale(problem: PlacementProblem, terms: PairTerms) -> float:
     """A power of two that keeps every sum of costs far from overflow; 1.0 for all but extreme costs."""
     with np.errstate(over="ignore"):
-        finite = np.isfinite(problem.unary)
-        top = np.abs(problem.unary[finite]).max(initial=0.0) * float(np.max(problem.multiplicity, initial=1))
-        for table in problem.tables:
-            values = table.to_dense() if table.kind != "classed" else _inner(table)
-            top = max(
-                top,
-                np.abs(values[np.isfinite(values)]).max(initial=0.0)
-                * float(np.max(problem.edge_multiplicity, initial=1)),
-            )
-        top = max(top, abs(float(problem.constant)))
-    if top < 1e280:
-        return 1.0
-    return float(2.0**-120)
+        top = abs(float(problem.constant))
+        for values, weights in (
+            (problem.unary, np.asarray(problem.multiplicity)),
+            (terms.values, terms.weight),
+        ):
+            size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+            top = max(top, size * float(weights.max(initial=1)))
+    return 1.0 if top < 1e280 else 2.0**-120
 
 
-def _inner(table: object) -> NDArray[np.float64]:
-    from berthage.problem.tables import ClassedTable
-
-    while isinstance(table, ClassedTable):
-        table = table.table
-    values: NDArray[np.float64] = table.to_dense()  # type: ignore[attr-defined]
-    return values
-
-
-def _unary_costs(
-    problem: PlacementProblem, groups: Groups, scale: float
-) -> tuple[NDArray[np.float64], float]:
-    """Unary cost of every label column (summed over tied variables), and a bound on its rounding error."""
+def _unary_costs(problem: PlacementProblem, groups: Groups, scale: float) -> tuple[Floats, Floats]:
+    """Unary cost of every label column (summed over tied variables), and what its rounding is relative to."""
     held = np.flatnonzero(groups.col_of_label >= 0)
     per_label = np.repeat(np.asarray(problem.multiplicity, dtype=np.float64), np.asarray(problem.num_labels))
-    cost = problem.unary[held] * scale * per_label[held]
-    total = np.bincount(groups.col_of_label[held], weights=cost, minlength=int(groups.ptr[-1]))
-    return total, _rounding_of(cost, groups.col_of_label[held], total)
-
-
-def _rounding_of(cost: NDArray[np.float64], column: NDArray[np.int64], total: NDArray[np.float64]) -> float:
-    if not len(cost) or (np.array_equal(cost, np.rint(cost)) and np.abs(cost).sum() < 2.0**52):
-        return 0.0
-    size = np.bincount(column, weights=np.abs(cost), minlength=len(total))
-    return 4.0 * _EPS * float(size.max()) * max(1, len(total))
-
-
-def _sum_error(low: NDArray[np.float64], constant: float, cost: NDArray[np.float64]) -> float:
-    """Rounding error of shifting label costs by their minimum and of adding the minima up."""
-    size = float(np.abs(low).sum()) + abs(constant)
-    whole = (
-        np.array_equal(cost, np.rint(cost)) and np.array_equal(low, np.rint(low)) and constant.is_integer()
-    )
-    if whole and size + float(np.abs(cost).max(initial=0.0)) < 2.0**52:
-        return 0.0
-    return 4.0 * _EPS * (size + len(low) * _EPS * size)
+    cost: Floats = problem.unary[held] * scale * per_label[held]
+    column, count = groups.col_of_label[held], int(groups.ptr[-1])
+    total: Floats = np.bincount(column, weights=cost, minlength=count).astype(np.float64)
+    if np.array_equal(cost, np.rint(cost)) and float(np.abs(cost).sum()) < 2.0**52:
+        return total, np.zeros(count)
+    size: Floats = np.bincount(column, weights=np.abs(cost), minlength=count).astype(np.float64)
+    return total, size
 
 
 def _simplex_rows(groups: Groups, out: Collector) -> None:

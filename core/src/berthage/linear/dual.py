@@ -15,16 +15,17 @@ _EPS = float(np.finfo(np.float64).eps)
 def dual_bound(program: LinearProgram, row_dual: NDArray[np.float64]) -> float:
     """Lagrangian lower bound of a program from row duals, in the problem's own units.
 
-    For any ``y``: ``min cost·x >= Σ_r y_r·(row_lower or row_upper) + min over x of (cost - Aᵀy)·x``. The inner minimum is
-    taken over blocks (the columns of a block sum to 1) and over the boxes of the auxiliary columns, so small dual
-    infeasibilities cost little. Rounding of the sums is bounded and subtracted.
+    For any ``y``: ``min cost·x >= Σ_r y_r·(row_lower or row_upper) + min over x of (cost - Aᵀy)·x``. The
+    inner minimum is taken over blocks (the columns of a block sum to 1) and over the boxes of the auxiliary
+    columns, so small dual infeasibilities cost little. Rounding of the sums is bounded and subtracted.
 
     Args:
         program: The program that the duals belong to.
         row_dual: ``float64[r]`` any values; a positive one prices the lower side of its row.
 
     Returns:
-        A valid lower bound on the objective of every feasible point, integral or not; -inf when the duals give none.
+        A valid lower bound on the objective of every feasible point, integral or not; -inf when the duals
+        give none.
     """
     y = np.where(np.isfinite(row_dual), row_dual, 0.0)
     side = np.where(y > 0.0, program.row_lower, program.row_upper)
@@ -33,7 +34,8 @@ def dual_bound(program: LinearProgram, row_dual: NDArray[np.float64]) -> float:
     owner = np.repeat(np.arange(program.num_rows), np.diff(program.row_ptr))
     product = program.value * y[owner]
     columns = program.num_cols
-    reduced = program.cost - np.bincount(program.col_index, weights=product, minlength=columns)
+    cost = program.cost - program.cost_error
+    reduced = cost - np.bincount(program.col_index, weights=product, minlength=columns)
     depth = np.bincount(program.col_index, minlength=columns) + 2.0
     magnitude = np.abs(program.cost) + np.bincount(
         program.col_index, weights=np.abs(product), minlength=columns
@@ -54,4 +56,4 @@ def dual_bound(program: LinearProgram, row_dual: NDArray[np.float64]) -> float:
     terms = np.concatenate([y * side, least, inner])
     total = float(np.sum(terms))
     total -= 4.0 * _EPS * (len(terms).bit_length() + 4) * float(np.abs(terms).sum())
-    return program.bound_of(total)
+    return program.finish_bound(total, program.offset_error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ _DENSE_NONZEROS = 300_000
 """Up to this many nonzeros the dense form is the faster one, whatever the running form would need."""
 
 _DENSE_FACTOR = 4
-"""Above that, dense rows are still taken while they need at most this many times the nonzeros of running sums."""
+"""Above that, dense rows are still taken up to this many times the nonzeros of running sums."""
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -36,7 +36,8 @@ def maximal_instants(start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArr
     The live set is maximal exactly at a start that is followed by a stop before the next start.
 
     Args:
-        start, stop: ``int64[k]`` half-open intervals, none empty.
+        start: ``int64[k]`` where each half-open interval starts.
+        stop: ``int64[k]`` where it stops, after its start.
     """
     starts = np.unique(start)
     if not len(starts):
@@ -51,14 +52,14 @@ def maximal_instants(start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArr
 class _Timeline:
     """Which items are live at which of the instants that can bind.
 
-    Item ``i`` is live at the instants ``first[i]:last[i]``; ``room`` is the limit left at each instant after what
-    the items use whatever is chosen; ``top`` is the most they can use above that.
+    Item ``i`` is live at the instants ``first[i]:last[i]``; ``room`` is the limit left at each instant after
+    what the items use whatever is chosen; ``top`` is the most they can use above that.
     """
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    room: NDArray[np.int64] | NDArray[np.float64]
-    top: NDArray[np.int64] | NDArray[np.float64]
+    room: NDArray[Any]
+    top: NDArray[Any]
 
     def __len__(self) -> int:
         """Number of instants."""
@@ -82,8 +83,8 @@ def interval_budget_rows(
         index: Index of the budget, recorded with the rows.
         budget: The budget.
         scale: Objective scale that prices are multiplied with.
-        form: ``dense`` (one row per instant over all live labels), ``running`` (a running sum, whose change from one
-            instant to the next involves only what starts and stops), or ``auto`` by size.
+        form: ``dense`` (one row per instant over all live labels), ``running`` (a running sum, whose change
+            from one instant to the next involves only what starts and stops), or ``auto`` by size.
         out: Where rows go.
     """
     if np.isinf(budget.limit) or budget.price == 0:
@@ -143,7 +144,7 @@ def _room(line: _Timeline, units: Scaling, slack: float) -> NDArray[np.float64]:
 
 
 def _timeline(items: Items, budget: IntervalBudget) -> _Timeline:
-    """Instants that can bind: maximal live sets whose largest use exceeds the limit, one per set of varying items."""
+    """Instants that can bind: maximal live sets that can exceed the limit, one per set of varying items."""
     start = np.asarray(budget.start, dtype=np.int64)
     stop = np.asarray(budget.stop, dtype=np.int64)
     live = (start < stop) & ((items.base > 0) | (items.top > 0))
@@ -181,9 +182,9 @@ def _timeline(items: Items, budget: IntervalBudget) -> _Timeline:
 def _live_sum(
     first: NDArray[np.int64],
     last: NDArray[np.int64],
-    amount: NDArray[np.int64] | NDArray[np.float64],
+    amount: NDArray[Any],
     count: int,
-) -> NDArray[np.int64] | NDArray[np.float64]:
+) -> NDArray[Any]:
     """Sum over the items live at each of ``count`` instants."""
     change = np.zeros(count + 1, dtype=amount.dtype)
     np.add.at(change, first, amount)

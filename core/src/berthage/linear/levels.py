@@ -18,9 +18,10 @@ _GAP_BITS = 16
 def cost_levels(program: LinearProgram) -> tuple[float, ...]:
     """Limits under which to solve, smallest first; the last is always ``inf`` (nothing left out).
 
-    A solver that sees costs of 1 and of 1e300 at once loses the small ones or calls the model infeasible. Solve instead
-    ``program.without_costs_above(limit)`` for each limit in turn. An objective of at most the limit (above `offset`)
-    settles the whole program, as costs are non-negative; otherwise the limit itself is a lower bound.
+    A solver that sees costs of 1 and of 1e300 at once loses the small ones or calls the model infeasible.
+    Solve instead ``program.without_costs_above(limit)`` for each limit in turn. An objective of at most the
+    limit (above `offset`) settles the whole program, as costs are non-negative; otherwise the limit itself is
+    a lower bound.
 
     Returns:
         ``(inf,)`` for ordinary programs; extra limits where costs span more than 2^40 with gaps in between.
@@ -32,7 +33,8 @@ def cost_levels(program: LinearProgram) -> tuple[float, ...]:
     if exponent[-1] - exponent[0] < _RANGE_BITS:
         return (float("inf"),)
     gaps = np.flatnonzero(np.diff(exponent) >= _GAP_BITS)
-    # The limit lies just below the dearer side of the gap, which makes the bound it gives as strong as it can be.
+    # The limit lies just below the dearer side of the gap, which makes the bound it gives as strong as it can
+    # be.
     limits = [
         float(np.nextafter(2.0 ** (int(exponent[i + 1]) - 1), 0.0))
         for i in gaps.tolist()

@@ -1,4 +1,4 @@
-"""Pair columns of the local polytope: one per allowed pair of label classes, after everything separable is folded away."""
+"""Pair columns of the local polytope: one per allowed pair of label classes, once folding is done."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from berthage.linear.ragged import starts_of
 
 __all__ = ["PairColumns", "pair_columns"]
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
 _CHUNK_CELLS = 1 << 21
 """Cells handled at once: large enough to amortise numpy calls, small enough to stay in cache and memory."""
 
@@ -24,19 +27,22 @@ _EPS = float(np.finfo(np.float64).eps)
 class PairColumns:
     """What the pairwise terms contribute to a linear program.
 
-    Pair ``p`` joins the groups ``first[p] < second[p]``. Labels whose (shifted) costs agree form one class; there is
-    one column per allowed pair of classes and one row per class (its columns sum to its labels' columns).
+    Pair ``p`` joins the groups ``first[p] < second[p]``. Labels whose (shifted) costs agree form one class;
+    there is one column per allowed pair of classes and one row per class (its columns sum to its labels'
+    columns).
 
     Attributes:
         first, second: ``int64[P]`` groups of each pair that keeps columns.
-        class_ptr: ``int64[P+1]`` offsets into ``label_class``: first the labels of the first group, then of the second.
+        class_ptr: ``int64[P+1]`` offsets into ``label_class``: first the labels of the first group, then of
+            the second.
         label_class: class of each label within its side, -1 for a label that no allowed pair holds.
         shape: ``int64[P, 2]`` number of classes on either side.
         cost: ``float64[Y]`` cost of each pair column, non-negative.
         pair: ``int64[Y]`` pair of each column; sorted.
         row, col: ``int64[Y]`` classes of each column.
         unary: ``float64[C]`` what folding adds to the label columns; inf where a label lost its last partner.
-        error: bound on the rounding error that folding can cause in the objective of an assignment.
+        magnitude: ``float64[C]`` sum of the absolute values of what was added, 0 where it was added exactly.
+        error: bound on the rounding error of adding parallel terms of opposite signs.
     """
 
     first: NDArray[np.int64]
@@ -44,11 +50,12 @@ class PairColumns:
     class_ptr: NDArray[np.int64]
     label_class: NDArray[np.int64]
     shape: NDArray[np.int64]
-    cost: NDArray[np.float64]
+    cost: Floats
     pair: NDArray[np.int64]
     row: NDArray[np.int64]
     col: NDArray[np.int64]
-    unary: NDArray[np.float64]
+    unary: Floats
+    magnitude: Floats
     error: float
 
 
@@ -62,15 +69,19 @@ def pair_columns(terms: PairTerms, groups: Groups) -> PairColumns:
     second: list[NDArray[np.int64]] = []
     classes: list[NDArray[np.int64]] = []
     shape: list[NDArray[np.int64]] = []
-    columns: list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+    columns: list[tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     count = 0
-    error = _fold_loops(terms, groups, unary)
-    for g, h, stack in _stacks(terms, groups):
-        error += _shift(stack, g, h, groups, unary)
-        finite = np.isfinite(stack)
-        live_a, live_b = finite.any(axis=2), finite.any(axis=1)
+    magnitude = np.zeros(len(unary))
+    _fold_loops(terms, groups, unary, magnitude)
+    error = 0.0
+    for g, h, stack, cancelled in _stacks(terms, groups):
+        error += cancelled
+        _shift(stack, g, h, groups, unary, magnitude)
+        finite: Bools = np.isfinite(stack)
+        live_a: Bools = np.any(finite, axis=2)
+        live_b: Bools = np.any(finite, axis=1)
         # A pair matters when an entry between live labels is priced or forbidden.
-        matters = ((stack > 0.0) & live_a[:, :, None] & live_b[:, None, :]).any(axis=(1, 2))
+        matters: Bools = np.any((stack > 0.0) & live_a[:, :, None] & live_b[:, None, :], axis=(1, 2))
         if not matters.any():
             continue
         stack, finite = stack[matters], finite[matters]
@@ -100,14 +111,14 @@ def pair_columns(terms: PairTerms, groups: Groups) -> PairColumns:
         row=np.concatenate([empty, *(c[2] for c in columns)]),
         col=np.concatenate([empty, *(c[3] for c in columns)]),
         unary=unary,
+        magnitude=magnitude,
         error=error,
     )
 
 
-def _fold_loops(terms: PairTerms, groups: Groups, unary: NDArray[np.float64]) -> float:
+def _fold_loops(terms: PairTerms, groups: Groups, unary: Floats, magnitude: Floats) -> None:
     """Terms between variables merged into one group cost what their joint label costs."""
     loops = np.flatnonzero(groups.group_of[terms.u] == groups.group_of[terms.v])
-    error = 0.0
     for e in loops.tolist():
         u, v = terms.u[e], terms.v[e]
         g = groups.group_of[u]
@@ -118,14 +129,14 @@ def _fold_loops(terms: PairTerms, groups: Groups, unary: NDArray[np.float64]) ->
         col = terms.maps[terms.col_start[e] + label_v]
         cost = terms.weight[e] * terms.values[terms.start[e] + row * terms.width[e] + col]
         unary[groups.ptr[g] : groups.ptr[g + 1]] += cost
-        error += _rounding(cost[None, None, :])
-    return error
+        if not _whole(cost):
+            magnitude[groups.ptr[g] : groups.ptr[g + 1]] += np.where(np.isfinite(cost), np.abs(cost), 0.0)
 
 
 def _stacks(
     terms: PairTerms, groups: Groups
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """Yield ``(first groups, second groups, costs[P, k_first, k_second])``, every pair of groups exactly once."""
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats, float]]:
+    """Yield ``(first groups, second groups, costs[P, k_first, k_second], error)``, every pair once."""
     gu, gv = groups.group_of[terms.u], groups.group_of[terms.v]
     flip = gu > gv
     g, h = np.where(flip, gv, gu), np.where(flip, gu, gv)
@@ -154,15 +165,18 @@ def _stacks(
             part = slice(begin, stop)
             costs = _gather(terms, groups, order[part], flip[part], int(ka[begin]), int(kb[begin]))
             heads = np.flatnonzero(new_pair[part])
+            cancelled = 0.0
             if len(heads) < stop - begin:
-                costs = np.add.reduceat(costs, heads, axis=0)
-            yield g[part][heads], h[part][heads], costs
+                parallel, costs = costs, np.add.reduceat(costs, heads, axis=0)
+                if not _whole(parallel):
+                    cancelled = _cancellation(np.add.reduceat(np.abs(parallel), heads, axis=0), costs)
+            yield g[part][heads], h[part][heads], costs, cancelled
             begin = stop
 
 
 def _gather(
     terms: PairTerms, groups: Groups, e: NDArray[np.int64], flip: NDArray[np.bool_], ka: int, kb: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Costs ``[E, ka, kb]`` of the terms ``e`` over the label columns of their groups."""
     a, b = np.where(flip, terms.v[e], terms.u[e]), np.where(flip, terms.u[e], terms.v[e])
     label_a = groups.sel[groups.sel_ptr[a][:, None] + np.arange(ka)]
@@ -173,52 +187,55 @@ def _gather(
     stride_b = np.where(flip, terms.width[e], 1)
     at_a = terms.start[e][:, None] + terms.maps[map_a[:, None] + label_a] * stride_a[:, None]
     at_b = terms.maps[map_b[:, None] + label_b] * stride_b[:, None]
-    costs = terms.values[at_a[:, :, None] + at_b[:, None, :]]
+    costs: Floats = terms.values[at_a[:, :, None] + at_b[:, None, :]]
     if (terms.weight[e] != 1.0).any():
         costs *= terms.weight[e][:, None, None]
     return costs
 
 
 def _shift(
-    stack: NDArray[np.float64],
+    stack: Floats,
     g: NDArray[np.int64],
     h: NDArray[np.int64],
     groups: Groups,
-    unary: NDArray[np.float64],
-) -> float:
-    """Subtract row minima, then column minima, in place, adding them to the labels. Returns the rounding error bound.
+    unary: Floats,
+    magnitude: Floats,
+) -> None:
+    """Subtract row minima, then column minima, in place, adding them to the labels.
 
-    Afterwards every entry is at least 0 and every live row and column holds a 0, so a separable table is all zeros.
+    Afterwards every entry is at least 0 and every live row and column holds a 0, so a separable table is all
+    zeros (up to rounding, which is cleared).
     """
-    error = _rounding(stack)
-    size = np.abs(np.where(np.isfinite(stack), stack, 0.0)).max(axis=(1, 2)) if error else None
+    noise = None if _whole(stack) else np.abs(stack)
     for axis, group in ((2, g), (1, h)):
         low = stack.min(axis=axis)
         gone = np.isinf(low)
         low[gone] = 0.0
         stack -= np.expand_dims(low, axis)
-        np.add.at(
-            unary,
-            (groups.ptr[group][:, None] + np.arange(low.shape[1])).reshape(-1),
-            np.where(gone, np.inf, low).reshape(-1),
-        )
-    if size is not None:
-        stack[stack <= (4.0 * _EPS) * size[:, None, None]] = 0.0
-    return error
+        columns = (groups.ptr[group][:, None] + np.arange(low.shape[1])).reshape(-1)
+        np.add.at(unary, columns, np.where(gone, np.inf, low).reshape(-1))
+        if noise is not None:
+            noise += np.expand_dims(np.abs(low), axis)
+            np.add.at(magnitude, columns, np.abs(low).reshape(-1))
+    if noise is not None:
+        # What rounding leaves of a separable table; lowering a cost keeps bounds valid.
+        stack[(stack <= (4.0 * _EPS) * noise) & np.isfinite(stack)] = 0.0
 
 
-def _rounding(stack: NDArray[np.float64]) -> float:
-    """Bound on the error of folding these costs: none where all are integers far below 2^53."""
-    finite = np.where(np.isfinite(stack), stack, 0.0)
-    size = np.abs(finite).max(axis=(1, 2), initial=0.0)
-    if size.max(initial=0.0) < 2.0**50 and np.array_equal(finite, np.rint(finite)):
-        return 0.0
-    return float(size.sum()) * 8.0 * _EPS
+def _cancellation(size: Floats, total: Floats) -> float:
+    """Rounding error of sums beyond what is relative to their own size, summed over the pairs."""
+    known = np.isfinite(total)
+    lost = np.where(known, size, 0.0) - np.where(known, np.abs(total), 0.0)
+    return 8.0 * _EPS * float(lost.max(axis=(1, 2), initial=0.0).sum())
 
 
-def _classes(
-    stack: NDArray[np.float64], live: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _whole(values: Floats) -> bool:
+    """Whether all finite values are integers small enough that sums of many stay exact."""
+    finite = values[np.isfinite(values)]
+    return bool(np.abs(finite).max(initial=0.0) < 2.0**44 and np.array_equal(finite, np.rint(finite)))
+
+
+def _classes(stack: Floats, live: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Classes of equal rows: ``(class[P, k], is_representative[P, k])``; dead rows get class -1.
 
     Rows are compared by a 64-bit hash and the outcome is then verified entry by entry.

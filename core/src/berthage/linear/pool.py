@@ -23,8 +23,8 @@ class PairTerms:
     """Edges, pair relations and loose ties as terms over a pool.
 
     The entry of term ``e`` for labels ``(a, b)`` is
-    ``weight[e] * values[start[e] + rows[row_start[e] + a] * width[e] + cols[col_start[e] + b]]``, where ``rows`` and
-    ``cols`` are the class maps in ``maps``.
+    ``weight[e] * values[start[e] + rows[row_start[e] + a] * width[e] + cols[col_start[e] + b]]``, where
+    ``rows`` and ``cols`` are the class maps in ``maps``.
     """
 
     u: NDArray[np.int64]
@@ -42,16 +42,16 @@ class PairTerms:
         return len(self.u)
 
 
-def pair_terms(problem: PlacementProblem, groups: Groups, scale: float) -> PairTerms:
-    """Gather every pairwise term; costs are multiplied by ``scale`` (a power of two)."""
+def pair_terms(problem: PlacementProblem, groups: Groups) -> PairTerms:
+    """Gather every pairwise term; lazy tables are priced in full."""
     used, table_of_edge = np.unique(np.asarray(problem.edge_table), return_inverse=True)
     blocks: list[NDArray[np.float64]] = []
     shapes: list[tuple[int, int]] = []
     class_maps: list[tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]] = []
     for index in used.tolist():
         block, row_class, col_class = _flatten(problem.tables[index])
-        blocks.append(block if scale == 1.0 else block * scale)
-        shapes.append(block.shape)
+        blocks.append(block)
+        shapes.append((block.shape[0], block.shape[1]))
         class_maps.append((row_class, col_class))
     relations = problem.relations
     pairs = np.flatnonzero(np.asarray(relations.kind) == RelationKind.PAIRS)

@@ -35,28 +35,34 @@ class LinearProgram:
     """Minimise ``cost @ x + offset`` over ``lower <= x <= upper`` and ``row_lower <= A x <= row_upper``.
 
     With integrality on the columns marked in `integer` this is the placement problem exactly; without it, its
-    local-polytope relaxation. Columns come as label columns (one per allowed label; variables joined by one-to-one ties
-    share theirs), then pair columns (one per allowed pair of label classes), then auxiliary ones (overuse of soft
-    budgets, running sums). Costs of label and pair columns are non-negative; what they were shifted by is in `offset`.
+    local-polytope relaxation. Columns come as label columns (one per allowed label; variables joined by
+    one-to-one ties share theirs), then pair columns (one per allowed pair of label classes), then auxiliary
+    ones (overuse of soft budgets, running sums). Costs of label and pair columns are non-negative; what they
+    were shifted by is in `offset`.
 
     Attributes:
         cost: ``float64[c]`` cost of each column, times `scale`.
         lower, upper: ``float64[c]`` bounds of the columns; all are finite or implied by rows.
         integer: ``bool[c]`` True for label columns. The other columns need no integrality.
-        row_ptr, col_index, value: the matrix ``A`` in CSR form, ``int64[r+1]``, ``int64[nnz]``, ``float64[nnz]``.
+        row_ptr, col_index, value: the matrix ``A`` in CSR form, ``int64[r+1]``, ``int64[nnz]``,
+            ``float64[nnz]``.
         row_lower, row_upper: ``float64[r]`` bounds of the rows, possibly infinite.
-        row_budget: ``int32[r]`` index of the budget (linear budgets first, then interval budgets) that a row comes
-            from, -1 for the others. Integer budgets are divided by their greatest common divisor and scaled to
-            coefficients of at most 1e5: solvers work to a tolerance, so check what they return and tighten these rows.
+        row_budget: ``int32[r]`` index of the budget (linear budgets first, then interval budgets) that a row
+            comes from, -1 for the others. Integer budgets are divided by their greatest common divisor and
+            scaled to coefficients of at most 1e5: solvers work to a tolerance, so check what they return and
+            tighten these rows.
         offset: Constant part of the objective, times `scale`.
         scale: Power of two that all costs were multiplied with, 1.0 unless they are near the end of float64.
-        cost_error: Bound on the rounding error of the objective; subtract it from a bound (see `bound_of`).
+        cost_error: ``float64[c]`` bound on the rounding error of each cost; zero for integers of usual size.
+        offset_error: Bound on the rounding error of `offset`.
         col_of_label: ``int64[sum K]`` label column of each flat label, -1 where the label is forbidden.
-        block: ``int64[c]`` the columns of one block sum to exactly 1 in every feasible point; -1 for auxiliary columns.
+        block: ``int64[c]`` the columns of one block sum to exactly 1 in every feasible point; -1 for
+            auxiliary columns.
         num_blocks: Number of blocks.
         label_ptr: ``int64[n+1]`` offsets of the flat labels.
         group_of, group_ptr, sel_ptr, sel: the label columns of variable ``v`` are those of its group
-            ``g = group_of[v]``, ``group_ptr[g]:group_ptr[g+1]``; the i-th stands for label ``sel[sel_ptr[v]+i]``.
+            ``g = group_of[v]``, ``group_ptr[g]:group_ptr[g+1]``; the i-th stands for label
+            ``sel[sel_ptr[v]+i]``.
         pair_first, pair_second: ``int64[P]`` groups that pair ``p`` joins.
         pair_classes: class of every label of the first and then the second group, at ``pair_class_ptr[p]``.
         pair_class_ptr: ``int64[P+1]``.
@@ -77,7 +83,8 @@ class LinearProgram:
     row_budget: NDArray[np.int32]
     offset: float
     scale: float
-    cost_error: float
+    cost_error: Floats
+    offset_error: float
     col_of_label: Ints
     block: Ints
     num_blocks: int
@@ -119,10 +126,21 @@ class LinearProgram:
         return (float(self.cost @ x) + self.offset) / self.scale
 
     def bound_of(self, value: float) -> float:
-        """A bound in the problem's own units from a bound on ``cost @ x`` (without `offset`), rounding allowed for."""
+        """A bound in the problem's own units from one on ``cost @ x`` (without `offset`), less rounding."""
         if np.isnan(value) or value == -np.inf:
             return -np.inf
-        total = (value + self.offset - self.cost_error) / self.scale
+        error = self.offset_error
+        if self.offset_error or self.cost_error.any():
+            # An assignment that takes a column dearer than twice the value is beyond the bound anyway.
+            held = np.flatnonzero((self.block >= 0) & (self.cost <= 2.0 * abs(value)))
+            worst = np.zeros(self.num_blocks)
+            np.maximum.at(worst, self.block[held], self.cost_error[held])
+            error += float(worst.sum())
+        return self.finish_bound(value, error)
+
+    def finish_bound(self, value: float, error: float) -> float:
+        """``value + offset - error`` in the problem's own units, never above the largest float."""
+        total = (value + self.offset - error) / self.scale
         return min(total, float(np.finfo(np.float64).max))
 
     def activity(self, x: Floats) -> Floats:
@@ -160,8 +178,8 @@ class LinearProgram:
         """The column vector of an assignment; auxiliary columns take the least values the rows allow.
 
         Returns:
-            ``float64[c]``, or None when the assignment breaks a relation, takes a forbidden label or pair. Hard
-            budgets are not checked.
+            ``float64[c]``, or None when the assignment breaks a relation, takes a forbidden label or pair.
+            Hard budgets are not checked.
         """
         chosen = self.col_of_label[self.label_ptr[:-1] + assignment]
         if (chosen < 0).any():
@@ -185,7 +203,7 @@ class LinearProgram:
         return self._fill_auxiliary(x)
 
     def _fill_auxiliary(self, x: Floats) -> Floats:
-        """Set running sums, whose rows give their change from one instant to the next, then overuse columns."""
+        """Set running sums, whose rows give their change between instants, then overuse columns."""
         auxiliary = self.block < 0
         if not auxiliary.any():
             return x
@@ -207,8 +225,8 @@ class LinearProgram:
     def without_costs_above(self, limit: float) -> LinearProgram:
         """The same program with every label and pair column that costs more than `limit` fixed to 0.
 
-        Costs are non-negative, so an assignment whose objective is at most ``(offset + limit) / scale`` is feasible
-        here as well; see `berthage.linear.cost_levels`.
+        Costs are non-negative, so an assignment whose objective is at most ``(offset + limit) / scale`` is
+        feasible here as well; see `berthage.linear.cost_levels`.
         """
         dear = (self.block >= 0) & (self.cost > limit)
         return replace(self, upper=np.where(dear, 0.0, self.upper), cost=np.where(dear, 0.0, self.cost))
