@@ -1,0 +1,14 @@
+"""The conformance kit: one fresh pytest class per solver, reduction or format."""
+
+from berthage.testing.kit.formats import format_checks, format_conformance
+from berthage.testing.kit.reductions import reduction_checks, reduction_conformance
+from berthage.testing.kit.solvers import conformance, solver_checks
+
+__all__ = [
+    "conformance",
+    "format_checks",
+    "format_conformance",
+    "reduction_checks",
+    "reduction_conformance",
+    "solver_checks",
+]
