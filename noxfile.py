@@ -141,25 +141,21 @@ def wheels(session: nox.Session) -> None:
     shutil.rmtree(dist, ignore_errors=True)
     build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(dist)]
     run(session, "python", *build, *(str(part) for part in PARTS))
-    chosen = [part for part in PARTS if not session.posargs or part.name in session.posargs]
-    for part in chosen:
-        name = distribution(part)
-        session.log(f"{name}: alone on core")
+    for part in PARTS:
+        if session.posargs and part.name not in session.posargs:
+            continue
+        session.log(f"{distribution(part)}: alone on core")
         folder = ROOT / ".nox" / "wheels" / part.name
+        wanted = f"{distribution(part)}[{','.join(extras(part))}]" if extras(part) else distribution(part)
         scripts = make_environment(
-            session, folder, "-c", "constraints.txt", "--find-links", str(dist), "berthage[cli,test]", name
+            session, folder, "-c", "constraints.txt", "--find-links", str(dist), "berthage[cli,test]", wanted
         )
-        try:
-            # Away from the repository, so that only what the wheels contain can be imported.
-            work = folder / "work"
-            work.mkdir()
-            shutil.copy(ROOT / "tests" / "wheels" / "test_wheel.py", work)
-            with session.chdir(work):
-                pytest = [str(scripts / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-                session.run(*pytest, "test_wheel.py", external=True, env={"BERTHAGE_WHEEL": name})
-                session.run(str(scripts / "berthage"), "plugins", external=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        copy_kit(part, folder / "work")
+        # Away from the repository, so that only what the wheels contain can be imported.
+        with session.chdir(folder / "work"):
+            session.run(str(scripts / "berthage"), "plugins", external=True)
+            session.run(str(scripts / "python"), "-m", "pytest", "-q", "tests", external=True)
+        shutil.rmtree(folder)
 
 
 @nox.session(venv_backend="none")
@@ -181,6 +177,24 @@ def minimums(session: nox.Session) -> None:
 def distribution(part: Path) -> str:
     """The name of a part's distribution."""
     return str(tomllib.loads((part / "pyproject.toml").read_text())["project"]["name"])
+
+
+def extras(part: Path) -> list[str]:
+    """The names of a part's optional dependencies, without those of its own tests."""
+    project = tomllib.loads((part / "pyproject.toml").read_text())["project"]
+    return [name for name in project.get("optional-dependencies", {}) if part == CORE or name != "test"]
+
+
+def copy_kit(part: Path, work: Path) -> None:
+    """Copy the conformance tests of a part, and the settings that they run with."""
+    tests = work / "tests"
+    tests.mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", work)
+    shutil.copy(ROOT / "tests" / "conftest.py", tests)
+    everywhere = ROOT / "tests" / "conformance"
+    sources = [everywhere / "test_installed_parts.py", *everywhere.glob(f"test_{part.name}*.py")]
+    for source in (*sources, *part.glob("tests/test_*.py")):
+        shutil.copy(source, tests)
 
 
 def lowest_versions(parts: list[Path]) -> list[str]:

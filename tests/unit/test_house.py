@@ -84,7 +84,7 @@ def test_hooks_import_nothing_heavy(part: Path) -> None:
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
             else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
+            if isinstance(node, ast.ImportFrom) and node.level == 0
             else []
         )
     }
