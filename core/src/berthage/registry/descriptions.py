@@ -120,12 +120,16 @@ class FormatInfo(Info):
             after them is looked through.
         reads: Whether it can read problems.
         writes: Whether it can write them.
+        sniff: ``"package.module:function"`` with ``function(head: bytes) -> bool``, or None: whether the
+            first bytes of a file, decompressed, are of this format. Asked only where the name does not
+            settle it.
     """
 
     _: KW_ONLY
     extensions: tuple[str, ...] = ()
     reads: bool = True
     writes: bool = False
+    sniff: str | None = None
 
     def __post_init__(self) -> None:
         # dataclass(slots=True) rebuilds the class, which breaks zero-argument super().
@@ -135,6 +139,10 @@ class FormatInfo(Info):
                 raise PluginError(
                     f"FormatInfo({self.name!r}): an extension starts with a dot, not {extension!r}"
                 )
+        if self.sniff is not None and not _TARGET.fullmatch(self.sniff):
+            raise PluginError(
+                f"FormatInfo({self.name!r}): sniff is 'package.module:function', not {self.sniff!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

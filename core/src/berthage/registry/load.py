@@ -25,6 +25,7 @@ from berthage.registry.descriptions import (
     SolverInfo,
 )
 from berthage.registry.registration import OBSERVER_HOOKS, Registration, register_all
+from berthage.registry.sniff import read_head
 from berthage.registry.sources import (
     BUILTIN_MODULE,
     PluginRecord,
@@ -169,10 +170,13 @@ class Registry:
         return self._commands.entry(name).info
 
     def format_for(self, path: str | os.PathLike[str], *, writing: bool = False) -> FormatInfo:
-        """The format that a file's name tells (the longest matching ending; .gz and .xz looked through).
+        """The format of a file: by its name (the longest matching ending; .gz, .xz and .bz2 looked through).
+
+        Where the name does not settle it and the file exists, the formats that can tell are asked about its
+        first bytes.
 
         Raises:
-            UnknownNameError: No format has the ending, or several have.
+            UnknownNameError: No format has the ending or knows the content, or several do.
             UnsupportedProblemError: The format cannot do what is wanted.
         """
         file_name = PurePath(path).name
@@ -180,18 +184,38 @@ class Registry:
         found = _longest(lowered, self.formats)
         if not found and lowered.endswith(_COMPRESSED):
             found = _longest(lowered.rpartition(".")[0], self.formats)
-        if not found:
+        able = [info for info in found if (info.writes if writing else info.reads)]
+        if not writing and len(able) != 1:
+            asked = able or ([] if found else [info for info in self.formats if info.reads])
+            able = self._knowing(path, asked) or able
+        if not able and not found:
             raise UnknownNameError(
                 unknown_extension(file_name, [e for f in self.formats for e in f.extensions])
             )
-        able = [info for info in found if (info.writes if writing else info.reads)]
         if not able:
             verb = "written" if writing else "read"
             raise UnsupportedProblemError(f"{file_name}: format {found[0].name!r} cannot be {verb}")
         if len(able) > 1:
             names = ", ".join(info.name for info in able)
-            raise UnknownNameError(f"{file_name}: several formats have this ending ({names}); name one")
+            raise UnknownNameError(f"{file_name}: several formats fit ({names}); name one")
         return able[0]
+
+    def _knowing(self, path: str | os.PathLike[str], formats: list[FormatInfo]) -> list[FormatInfo]:
+        """The formats that know the first bytes of a file as theirs."""
+        asked = [info for info in formats if info.sniff is not None]
+        head = read_head(path) if asked else b""
+        if not head:
+            return []
+        return [info for info in asked if self._knows(info, head)]
+
+    def _knows(self, info: FormatInfo, head: bytes) -> bool:
+        """Whether a format takes the first bytes for its own; a sniffer that fails only warns."""
+        what = f"format {info.name!r} of plugin {self.plugin_of(info)}"
+        try:
+            return bool(self._import(what, info.sniff or "")(head))
+        except Exception as error:
+            warnings.warn(f"{what} cannot look into files: {error}", RuntimeWarning, stacklevel=4)
+            return False
 
     # -- making things ----------------------------------------------------------------------------
 
@@ -301,17 +325,19 @@ class Registry:
         what = f"{catalog.kind} {info.name!r} of plugin {entry.plugin}"
         if reason := self.unavailable_reason(info):
             raise PluginError(f"{what} is unavailable: {reason}")
-        module_name, _, attribute = info.target.partition(":")
+        return self._import(what, info.target)
+
+    def _import(self, what: str, target: str) -> Any:
+        """What ``"package.module:attribute"`` names."""
+        module_name, _, attribute = target.partition(":")
         begin = time.perf_counter()
         try:
             found: Any = importlib.import_module(module_name)
             for part in attribute.split("."):
                 found = getattr(found, part)
         except Exception as error:
-            raise PluginError(
-                f"{what} is unavailable: {info.target}: {type(error).__name__}: {error}"
-            ) from error
-        self._tell(f"{what}: {info.target} imported in {1e3 * (time.perf_counter() - begin):.1f} ms")
+            raise PluginError(f"{what} is unavailable: {target}: {type(error).__name__}: {error}") from error
+        self._tell(f"{what}: {target} imported in {1e3 * (time.perf_counter() - begin):.1f} ms")
         return found
 
     def _tell(self, message: str) -> None:

@@ -1,0 +1,124 @@
+"""The JSON that the command line writes: strict, with a format version."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from berthage.evaluate import Evaluation
+from berthage.files import atomic_write
+from berthage.problem import PlacementProblem
+from berthage.solving.results import Infeasibility, SolveResult
+
+FORMAT_VERSION: Final = 1
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON can say it: what is not finite becomes null, arrays become lists."""
+    if value is None or (isinstance(value, bool | str) and not isinstance(value, enum.Enum)):
+        return value
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """Strict JSON, one top-level key a line, so that long assignments stay on one."""
+    lines = [
+        f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
+        for key, value in plain(document).items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that is either whole or not there."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode())
+
+
+def exact_bound(problem: PlacementProblem, bound: float) -> int | float:
+    """A bound of a problem in whole numbers as one, when a float holds it exactly."""
+    if problem.is_integral and math.isfinite(bound) and bound == math.floor(bound):
+        return int(bound)
+    return bound
+
+
+def result_document(problem: PlacementProblem, result: SolveResult, **more: Any) -> dict[str, Any]:
+    """A solve as JSON has it.
+
+    ``objective`` is an exact integer when the data are; ``bound`` and ``gap`` (relative) are null
+    when nothing is known; ``assignment`` has label indices in the file's own variable order.
+    """
+    return {
+        "format_version": FORMAT_VERSION,
+        "problem": problem.name,
+        "solver": {"name": result.solver, "version": result.solver_version},
+        "termination": {
+            "reason": result.termination.reason,
+            "limit": result.termination.limit,
+            "detail": result.termination.detail,
+        },
+        "objective": result.objective,
+        "bound": exact_bound(problem, result.bound),
+        "gap": result.relative_gap,
+        "absolute_gap": result.absolute_gap,
+        "seed": result.seed,
+        "timings": {
+            phase: {"cpu": timing.cpu, "wall": timing.wall} for phase, timing in result.timings.items()
+        },
+        "stats": {
+            "problem": problem.stats().as_dict(),
+            "solver": result.stats,
+            "reductions": [{"name": name, **report} for name, report in result.reductions],
+        },
+        "infeasibility": infeasibility_document(result.infeasibility),
+        "budgets": None if result.evaluation is None else budget_document(result.evaluation),
+        "trace": [[point.time, point.objective, point.bound] for point in result.trace],
+        **more,
+        "assignment": result.assignment,
+    }
+
+
+def infeasibility_document(reason: Infeasibility | None) -> dict[str, Any] | None:
+    """Why nothing is feasible."""
+    if reason is None:
+        return None
+    return {
+        "detail": reason.detail,
+        "constraints": reason.constraints,
+        "instant": reason.instant,
+        "live": reason.live,
+        "least_limit": reason.least_limit,
+    }
+
+
+def budget_document(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """How much of every budget is used."""
+    return [
+        {
+            "name": use.name,
+            "used": use.used,
+            "lower": use.lower,
+            "limit": use.limit,
+            "instant": use.instant,
+            "penalty": use.penalty,
+        }
+        for use in evaluation.budget_use
+    ]

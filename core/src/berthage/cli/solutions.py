@@ -1,0 +1,98 @@
+"""Solution files: what `solve` writes, the formats' own, and plain lists of label indices."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any, Final
+
+from berthage.cli.documents import FORMAT_VERSION, to_json, write_text
+from berthage.errors import InvalidProblemError
+from berthage.problem import PlacementProblem
+from berthage.problem.arrays import Int32Array
+
+_GZIP: Final = b"\x1f\x8b"
+_XZ: Final = b"\xfd7zXZ\x00"
+
+
+def read_solution(path: Path, problem: PlacementProblem, file_format: Any) -> Int32Array:
+    """The assignment in a solution file, label indices in the problem's variable order.
+
+    Args:
+        path: A JSON document with an ``assignment`` (as ``solve`` writes it), a file in the problem
+            format's own way, or a plain list of label indices; .gz and .xz are looked through.
+        problem: The problem it is for.
+        file_format: The object of the problem file's format, asked when the file is not ours.
+
+    Raises:
+        InvalidProblemError: The file is none of these or does not fit the problem.
+    """
+    try:
+        document = _ours(_text(path))
+        if document is None and hasattr(file_format, "read_solution"):
+            return problem.check_assignment(file_format.read_solution(path, problem))
+        found = document if document is not None else _numbers(_text(path))
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise InvalidProblemError(f"{path}: {error}") from error
+    if found is None:
+        raise InvalidProblemError(
+            f"{path}: expected a JSON document with an 'assignment', or a list of label indices"
+        )
+    try:
+        return problem.check_assignment(found)
+    except InvalidProblemError as error:
+        raise InvalidProblemError(f"{path}: {error}") from error
+
+
+def write_solution(path: Path, problem: PlacementProblem, file_format: Any, assignment: Int32Array) -> None:
+    """Write an assignment in the format's own way if it has one, else as a JSON document of ours."""
+    if hasattr(file_format, "write_solution"):
+        file_format.write_solution(path, problem, assignment)
+        return
+    document = {"format_version": FORMAT_VERSION, "problem": problem.name, "assignment": assignment}
+    write_text(path, to_json(document))
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    if data.startswith(_GZIP):
+        data = gzip.decompress(data)
+    elif data.startswith(_XZ):
+        data = lzma.decompress(data)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidProblemError(f"{path}: not a text file: {error}") from error
+
+
+def _ours(text: str) -> list[Any] | None:
+    """The assignment of a JSON document of ours; None when it is something else."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if "assignment" not in document:
+        return None
+    assignment = document["assignment"]
+    if assignment is None:
+        raise InvalidProblemError("the file holds the result of a solve that found no assignment")
+    return _whole(assignment)
+
+
+def _numbers(text: str) -> list[Any] | None:
+    """Label indices in a JSON list or separated by blanks."""
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
+    except (ValueError, RecursionError):
+        return None
+    return _whole(found)
+
+
+def _whole(found: Any) -> list[Any] | None:
+    if isinstance(found, list) and all(type(item) is int for item in found):
+        return found
+    return None
