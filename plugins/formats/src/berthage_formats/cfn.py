@@ -1,8 +1,9 @@
 """CFN: the JSON of cost function networks, table functions of at most two variables.
 
-``{"problem": {"name", "mustbe": "<top"}, "variables": {name: values or size}, "functions": {name: {"scope", "costs",
-"defaultcost"?}}}``. Dense costs are row-major; with a default cost they are tuples of values followed by a cost. A
-string in place of costs names another function with the same table. Costs of ``top`` or above are forbidden.
+``{"problem": {"name", "mustbe": "<top"}, "variables": {name: values or size}, "functions": {name: {"scope",
+"costs", "defaultcost"?}}}``. Dense costs are row-major; with a default cost they are tuples of values
+followed by a cost. A string in place of costs names another function with the same table. Costs of ``top``
+or above are forbidden.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class _Network:
         if not isinstance(text, str) or text[:1] not in ("<", ">"):
             raise type_error(self._source, "problem.mustbe", "'<' or '>' and a number, as a string", text)
         if text[0] == ">":
-            raise UnsupportedProblemError(f"{self._source}: problem.mustbe: maximisation is not supported; negate the costs and use '<'")
+            raise UnsupportedProblemError(
+                f"{self._source}: problem.mustbe: maximisation is not supported; negate the costs and use '<'"
+            )
         try:
             top = float(text[1:])
         except ValueError:
@@ -104,7 +107,9 @@ class _Network:
             where = f"variables.{name}"
             if isinstance(values, int) and not isinstance(values, bool):
                 if values < 0:
-                    raise UnsupportedProblemError(f"{self._source}: {where}: interval domains ({values}) are not supported")
+                    raise UnsupportedProblemError(
+                        f"{self._source}: {where}: interval domains ({values}) are not supported"
+                    )
                 if values == 0:
                     raise type_error(self._source, where, "at least one value", values)
                 self._count.add(values, where)
@@ -140,7 +145,9 @@ class _Network:
                 raise InvalidProblemError(f"{self._source}: {where}: has no variables and forbids everything")
             self._builder.add_constant(int(constant) if constant.is_integer() else constant)
 
-    def _filled(self, shape: tuple[int, ...], default: float, flat: npt.NDArray[np.int64], costs: FloatArray) -> FloatArray:
+    def _filled(
+        self, shape: tuple[int, ...], default: float, flat: npt.NDArray[np.int64], costs: FloatArray
+    ) -> FloatArray:
         out = np.full(shape, default)
         out.reshape(-1)[flat] = costs
         out[out >= self._top] = np.inf
@@ -150,11 +157,13 @@ class _Network:
         names = member(value, "scope", list, self._source, where)
         if "type" in value or "params" in value:
             raise UnsupportedProblemError(
-                f"{self._source}: {where}: the global function {shown(value.get('type'))} is not supported, only tables are"
+                f"{self._source}: {where}: the global function {shown(value.get('type'))} is not "
+                "supported, only tables are"
             )
         if len(names) > 2:
             raise UnsupportedProblemError(
-                f"{self._source}: {where}: joins {len(names)} variables; only functions of at most two are supported"
+                f"{self._source}: {where}: joins {len(names)} variables; only functions of at most two "
+                "are supported"
             )
         return [self._variable(item, f"{where}.scope[{i}]") for i, item in enumerate(names)]
 
@@ -165,7 +174,9 @@ class _Network:
             return item
         raise type_error(self._source, where, "the name or index of a variable", item)
 
-    def _content(self, name: str, value: dict[str, Any], scope: list[int], functions: dict[str, Any]) -> _Content:
+    def _content(
+        self, name: str, value: dict[str, Any], scope: list[int], functions: dict[str, Any]
+    ) -> _Content:
         """Default cost, indices and costs of a function, or of the function that it shares."""
         shape = tuple(self._labels[v].size for v in scope)
         seen = {name}
@@ -173,12 +184,19 @@ class _Network:
         while isinstance(value.get("costs"), str):
             other = value["costs"]
             if other in seen or other not in functions:
-                raise type_error(self._source, f"{where}.costs", "a list, or the name of another function that has one", other)
+                raise type_error(
+                    self._source,
+                    f"{where}.costs",
+                    "a list, or the name of another function that has one",
+                    other,
+                )
             seen.add(other)
             value, where = functions[other], f"functions.{other}"
             scope = self._scope(value, where)
             if tuple(self._labels[v].size for v in scope) != shape:
-                raise InvalidProblemError(f"{self._source}: {where}: shared by {name!r}, whose variables have other sizes")
+                raise InvalidProblemError(
+                    f"{self._source}: {where}: shared by {name!r}, whose variables have other sizes"
+                )
         listed = member(value, "costs", list, self._source, where)
         if "defaultcost" in value:
             default = self._cost(value["defaultcost"], f"{where}.defaultcost")
@@ -187,14 +205,17 @@ class _Network:
         for v in scope:
             size *= self._labels[v].size
         if len(listed) != size:
-            raise InvalidProblemError(f"{self._source}: {where}.costs: expected {size} costs, found {len(listed)}")
+            raise InvalidProblemError(
+                f"{self._source}: {where}.costs: expected {size} costs, found {len(listed)}"
+            )
         return 0.0, np.arange(size), self._costs(listed, f"{where}.costs")
 
     def _tuples(self, listed: list[Any], scope: list[int], default: float, where: str) -> _Content:
         width = len(scope) + 1
         if len(listed) % width:
             raise InvalidProblemError(
-                f"{self._source}: {where}: expected groups of {width} (values, then a cost), found {len(listed)} entries"
+                f"{self._source}: {where}: expected groups of {width} (values, then a cost), found "
+                f"{len(listed)} entries"
             )
         flat = np.zeros(len(listed) // width, dtype=np.int64)
         for axis, v in enumerate(scope):
@@ -204,7 +225,9 @@ class _Network:
             for row, item in enumerate(column):
                 i = index.get(item, -1) if isinstance(item, str) else item
                 if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < labels.size:
-                    raise type_error(self._source, f"{where}[{row * width + axis}]", "a value of the variable", item)
+                    raise type_error(
+                        self._source, f"{where}[{row * width + axis}]", "a value of the variable", item
+                    )
                 flat[row] = flat[row] * labels.size + i
         return default, flat, self._costs(listed[len(scope) :: width], where)
 

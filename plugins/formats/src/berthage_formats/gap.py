@@ -1,7 +1,8 @@
 """GAP: generalised assignment problems as the OR-library and its followers write them.
 
-``m n``, then m rows of n costs, m rows of n resource demands, and m capacities. Every job is done by one agent; the
-demands of an agent's jobs stay within its capacity; the total cost is least. The files have no ending.
+``m n``, then m rows of n costs, m rows of n resource demands, and m capacities. Every job is done by one
+agent; the demands of an agent's jobs stay within its capacity; the total cost is least. The files have no
+ending.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from berthage import LabelSet, PlacementProblem, ProblemBuilder
 from berthage_formats.options import ReadLimits, make_options
@@ -23,7 +25,7 @@ class GapFormat:
     """Reads generalised assignment problems (minimisation)."""
 
     def read(self, path: StrPath, **options: Any) -> PlacementProblem:
-        """Read a problem: variables ``job0``, … with labels ``agent0``, … and budgets ``capacity of agent0``, …
+        """Read a problem: variables ``job0`` on, labels ``agent0`` on, budgets ``capacity of agent0`` on.
 
         Args:
             path: The file, perhaps compressed.
@@ -41,7 +43,7 @@ class GapFormat:
         if len(tokens) != expected:
             raise tokens.error(
                 min(expected, len(tokens)),
-                f"{expected} numbers in all (2 sizes, {agents} x {jobs} costs, as many demands, {agents} capacities)",
+                f"{expected} numbers in all (2 sizes, {agents} x {jobs} costs, as many demands, capacities)",
             )
         CellCount(limits.max_cells, tokens.source).add(cells * agents, "the capacities")
         values = tokens.floats(2, expected, "a number")
@@ -58,5 +60,6 @@ class GapFormat:
             weights = np.zeros((jobs, agents))
             weights[:, agent] = demands[agent]
             upper = int(capacity) if float(capacity).is_integer() else capacity
-            builder.add_budget(f"capacity of agent{agent}", dict(enumerate(weights)), upper=upper)
+            rows: dict[int | str, npt.ArrayLike] = {job: weights[job] for job in range(jobs)}
+            builder.add_budget(f"capacity of agent{agent}", rows, upper=upper)
         return builder.build()

@@ -1,9 +1,9 @@
 """IOPDDL: the JSON of the ASPLOS 2025 contest on intra-operator parallelism for distributed deep learning.
 
-``{"problem": {"name", "nodes": {"intervals", "costs", "usages"}, "edges": {"nodes", "costs"}, "usage_limit"}}``.
-Node i chooses one of its strategies; edge costs are row-major; 10^18 says infeasible; a node is live over the
-half-open interval ``[lo, hi)`` and the usages of what is live stay within ``usage_limit`` at every instant. A solution
-is a JSON list with one strategy index a node.
+``{"problem": {"name", "nodes": {"intervals", "costs", "usages"}, "edges": {"nodes", "costs"},
+"usage_limit"}}``. Node i chooses one of its strategies; edge costs are row-major; 10^18 says infeasible; a
+node is live over the half-open interval ``[lo, hi)`` and the usages of what is live stay within
+``usage_limit`` at every instant. A solution is a JSON list with one strategy index a node.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class IopddlFormat:
         """Write a problem: multiplicities multiplied in, relations written as infeasible costs.
 
         Raises:
-            UnsupportedProblemError: It has linear or soft budgets, more than one interval budget, a variable that is
-                live more than once, or a finite cost that the format takes for infeasible.
+            UnsupportedProblemError: It has linear or soft budgets, more than one interval budget, a variable
+                that is live more than once, or a finite cost that the format takes for infeasible.
         """
         make_options(IopddlOptions, options)
         document = _document(problem)
@@ -66,7 +66,8 @@ class IopddlFormat:
             raise type_error(source, "the top level", "a list of strategy indices", values)
         if len(values) != problem.num_variables:
             raise InvalidProblemError(
-                f"{source}: expected {problem.num_variables} strategy indices, one a variable, found {len(values)}"
+                f"{source}: expected {problem.num_variables} strategy indices, one a variable, found "
+                f"{len(values)}"
             )
         flat, _ = flat_numbers([values], source, "solution", whole=True)
         bad = np.flatnonzero((flat < 0) | (flat >= problem.num_labels))
@@ -82,7 +83,9 @@ class IopddlFormat:
         """Write a solution as a JSON list."""
         labels = np.asarray(assignment).tolist()
         if len(labels) != problem.num_variables:
-            raise InvalidProblemError(f"expected {problem.num_variables} labels, one a variable, got {len(labels)}")
+            raise InvalidProblemError(
+                f"expected {problem.num_variables} labels, one a variable, got {len(labels)}"
+            )
         write_bytes(path, (json.dumps(labels) + "\n").encode())
 
 
@@ -111,7 +114,9 @@ class _Reader:
         rows = member(self._nodes, "costs", list, self._source, "problem.nodes")
         flat, sizes = flat_numbers(rows, self._source, where, clip=True)
         if len(rows) and sizes.min() < 1:
-            raise InvalidProblemError(f"{self._source}: {where}[{int(sizes.argmin())}]: expected at least one strategy, found none")
+            raise InvalidProblemError(
+                f"{self._source}: {where}[{int(sizes.argmin())}]: expected at least one strategy, found none"
+            )
         self._count.add(len(flat), "the node costs")
         names = [f"n{i}" for i in range(len(rows))]
         self._builder.add_variables(names, sizes, _merged(flat))
@@ -125,12 +130,16 @@ class _Reader:
         bad = np.flatnonzero(((ends < 0) | (ends >= len(sizes))).any(axis=1))
         if bad.size:
             raise type_error(
-                self._source, f"problem.edges.nodes[{bad[0]}]", f"node indices from 0 to {len(sizes) - 1}", ends[bad[0]].tolist()
+                self._source,
+                f"problem.edges.nodes[{bad[0]}]",
+                f"node indices from 0 to {len(sizes) - 1}",
+                ends[bad[0]].tolist(),
             )
         rows = member(edges, "costs", list, self._source, "problem.edges")
         if len(rows) != len(ends):
             raise InvalidProblemError(
-                f"{self._source}: problem.edges.costs: expected {len(ends)} lists, one for each of edges.nodes, found {len(rows)}"
+                f"{self._source}: problem.edges.costs: expected {len(ends)} lists, one for each of "
+                f"edges.nodes, found {len(rows)}"
             )
         flat, lengths = flat_numbers(rows, self._source, "problem.edges.costs", clip=True)
         u, v = ends[:, 0], ends[:, 1]
@@ -172,7 +181,12 @@ class _Reader:
         inverted = np.flatnonzero(spans[:, 1] < spans[:, 0])
         if inverted.size:
             i = int(inverted[0])
-            raise type_error(self._source, f"problem.nodes.intervals[{i}]", "an interval whose end is not before its start", spans[i].tolist())
+            raise type_error(
+                self._source,
+                f"problem.nodes.intervals[{i}]",
+                "an interval whose end is not before its start",
+                spans[i].tolist(),
+            )
         rows = member(self._nodes, "usages", list, self._source, "problem.nodes")
         self._expect_rows(len(rows), len(sizes), "problem.nodes.usages")
         flat, lengths = flat_numbers(rows, self._source, "problem.nodes.usages")
@@ -180,23 +194,32 @@ class _Reader:
         if wrong.size:
             i = int(wrong[0])
             raise InvalidProblemError(
-                f"{self._source}: problem.nodes.usages[{i}]: expected {sizes[i]} usages, one a strategy, found {lengths[i]}"
+                f"{self._source}: problem.nodes.usages[{i}]: expected {sizes[i]} usages, one a "
+                f"strategy, found {lengths[i]}"
             )
         stops = np.cumsum(lengths)
         bad = np.flatnonzero(~(flat >= 0) | ~np.isfinite(flat))
         if bad.size:
             i = int(np.searchsorted(stops, bad[0], side="right"))
-            raise type_error(self._source, f"problem.nodes.usages[{i}]", "usages that are not negative", flat[bad[0]].item())
+            raise type_error(
+                self._source,
+                f"problem.nodes.usages[{i}]",
+                "usages that are not negative",
+                flat[bad[0]].item(),
+            )
         used = np.maximum.reduceat(flat, stops - lengths) if len(sizes) else np.zeros(0)
         live = np.flatnonzero((spans[:, 1] > spans[:, 0]) & (used > 0))
         budget = [
-            (i, int(spans[i, 0]), int(spans[i, 1]), flat[stops[i] - lengths[i] : stops[i]]) for i in live.tolist()
+            (i, int(spans[i, 0]), int(spans[i, 1]), flat[stops[i] - lengths[i] : stops[i]])
+            for i in live.tolist()
         ]
         self._builder.add_interval_budget("usage", budget, limit=limit)
 
     def _expect_rows(self, found: int, expected: int, where: str) -> None:
         if found != expected:
-            raise InvalidProblemError(f"{self._source}: {where}: expected {expected} entries, one a node, found {found}")
+            raise InvalidProblemError(
+                f"{self._source}: {where}: expected {expected} entries, one a node, found {found}"
+            )
 
     def _pairs(self, value: dict[str, Any], key: str, where: str, expected: str) -> npt.NDArray[np.int64]:
         """A JSON list of pairs of whole numbers, int64[k, 2]."""
@@ -205,7 +228,8 @@ class _Reader:
         wrong = np.flatnonzero(lengths != 2)
         if wrong.size:
             raise InvalidProblemError(
-                f"{self._source}: {where}.{key}[{wrong[0]}]: expected {expected}, found {lengths[wrong[0]]} numbers"
+                f"{self._source}: {where}.{key}[{wrong[0]}]: expected {expected}, found "
+                f"{lengths[wrong[0]]} numbers"
             )
         return flat.reshape(-1, 2)
 
@@ -216,7 +240,6 @@ def _split(cells: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]
     values = cells.astype(np.float64)
     residual = None
     if cells.dtype.kind == "i":
-        # int64's least number has no counterpart; its float is exact, so the difference is 0 there as elsewhere.
         rest = np.where(forbidden, 0, cells - np.where(forbidden, 0, values).astype(np.int64))
         residual = rest if rest.any() else None
     values[forbidden] = np.inf
@@ -238,7 +261,9 @@ def _document(problem: PlacementProblem) -> dict[str, Any]:
     costs = [source.unary(v) for v in range(problem.num_variables)]
     if source.constant != 0:
         if not costs:
-            raise UnsupportedProblemError("iopddl cannot say a constant without variables; use the format berthage")
+            raise UnsupportedProblemError(
+                "iopddl cannot say a constant without variables; use the format berthage"
+            )
         costs[0] = [cost + source.constant for cost in costs[0]]  # every assignment picks exactly one of them
     tables: dict[tuple[int, int], list[int | float]] = {}
     ends, edge_costs = [], []
@@ -250,7 +275,11 @@ def _document(problem: PlacementProblem) -> dict[str, Any]:
         edge_costs.append(tables[key])
     document: dict[str, Any] = {
         "name": problem.name,
-        "nodes": {"intervals": spans, "costs": [_costs(row, problem.name) for row in costs], "usages": usages},
+        "nodes": {
+            "intervals": spans,
+            "costs": [_costs(row, problem.name) for row in costs],
+            "usages": usages,
+        },
         "edges": {"nodes": ends, "costs": edge_costs},
     }
     if limit is not None:
@@ -266,7 +295,8 @@ def _costs(values: list[int | float], name: str) -> list[int | float]:
             out.append(FORBIDDEN)
         elif cost >= FORBIDDEN:
             raise UnsupportedProblemError(
-                f"iopddl takes a cost of 10^18 or more for infeasible, and {name!r} has the finite cost {cost}; "
+                f"iopddl takes a cost of 10^18 or more for infeasible, and {name!r} has the finite cost "
+                f"{cost}; "
                 "rescale the costs"
             )
         else:
@@ -274,26 +304,35 @@ def _costs(values: list[int | float], name: str) -> list[int | float]:
     return out
 
 
-def _usage_of(problem: PlacementProblem) -> tuple[int | float | None, list[list[int]], list[list[int | float]]]:
+def _usage_of(
+    problem: PlacementProblem,
+) -> tuple[int | float | None, list[list[int]], list[list[int | float]]]:
     """Usage limit, interval of every node and usages of every node."""
     spans = [[0, 0] for _ in range(problem.num_variables)]
     usages: list[list[int | float]] = [[0] * size for size in problem.num_labels.tolist()]
     if problem.linear_budgets:
-        raise UnsupportedProblemError(f"iopddl cannot say the linear budget {problem.linear_budgets[0].name!r}; use the format berthage")
+        raise UnsupportedProblemError(
+            f"iopddl cannot say the linear budget {problem.linear_budgets[0].name!r}; use the format berthage"
+        )
     if len(problem.interval_budgets) > 1:
         names = ", ".join(repr(budget.name) for budget in problem.interval_budgets)
-        raise UnsupportedProblemError(f"iopddl has one usage limit, the problem has {names}; use the format berthage")
+        raise UnsupportedProblemError(
+            f"iopddl has one usage limit, the problem has {names}; use the format berthage"
+        )
     if not problem.interval_budgets:
         return None, spans, usages
     budget = problem.interval_budgets[0]
     if budget.price is not None:
-        raise UnsupportedProblemError(f"iopddl cannot say the soft budget {budget.name!r}; use the format berthage")
+        raise UnsupportedProblemError(
+            f"iopddl cannot say the soft budget {budget.name!r}; use the format berthage"
+        )
     seen: set[int] = set()
     columns = zip(budget.variables.tolist(), budget.start.tolist(), budget.stop.tolist(), strict=True)
     for row, (v, start, stop) in enumerate(columns):
         if v in seen:
             raise UnsupportedProblemError(
-                f"iopddl gives a node one interval, but {shown(problem.variable_names[v])} is live more than once in {budget.name!r}"
+                f"iopddl gives a node one interval, but {shown(problem.variable_names[v])} is live more "
+                f"than once in {budget.name!r}"
             )
         seen.add(v)
         spans[v] = [start, stop]

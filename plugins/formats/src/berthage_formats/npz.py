@@ -17,7 +17,16 @@ from berthage_formats.streams import StrPath
 __all__ = ["Arrays"]
 
 # What zipfile, zlib and numpy raise on damaged archives; RuntimeError is an encrypted member.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError, RuntimeError, OverflowError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+)
 
 
 class Arrays:
@@ -68,7 +77,8 @@ class Arrays:
         allowed = {"i": "iu", "f": "fiu", "b": "b"}
         if array.ndim != 1 or array.dtype.kind not in allowed[kind]:
             raise InvalidProblemError(
-                f"{self.source}: {name}: expected a vector of {words[kind]}, found {array.dtype}{list(array.shape)}"
+                f"{self.source}: {name}: expected a vector of {words[kind]}, found "
+                f"{array.dtype}{list(array.shape)}"
             )
         if length is not None and len(array) != length:
             raise InvalidProblemError(f"{self.source}: {name}: expected {length} entries, found {len(array)}")
@@ -87,7 +97,9 @@ class Arrays:
                 count *= side
             body = stream.read()
             if count * dtype.itemsize != len(body):
-                raise ValueError(f"the header says {count} values of {dtype}, the data hold {len(body)} bytes")
+                raise ValueError(
+                    f"the header says {count} values of {dtype}, the data hold {len(body)} bytes"
+                )
             array = np.frombuffer(body, dtype=dtype)
             return array.reshape(shape, order="F" if fortran else "C")
         except (*_DAMAGE, TypeError, SyntaxError, MemoryError, RecursionError) as error:

@@ -31,7 +31,9 @@ class ReadLimits:
     """
 
     max_bytes: int = _limit(DEFAULT_MAX_BYTES, "Refuse files larger than this, in bytes, once decompressed.")
-    max_cells: int = _limit(DEFAULT_MAX_CELLS, "Refuse problems with more costs (labels and table cells) than this.")
+    max_cells: int = _limit(
+        DEFAULT_MAX_CELLS, "Refuse problems with more costs (labels and table cells) than this."
+    )
 
     def __post_init__(self) -> None:
         """Refuse limits below one."""
@@ -57,9 +59,14 @@ class UaiOptions(ReadLimits):
 
     values: Values = field(
         default="potential",
-        metadata={"choices": get_args(Values), "help": "What the tables hold: potentials, or costs as they are."},
+        metadata={
+            "choices": get_args(Values),
+            "help": "What the tables hold: potentials, or costs as they are.",
+        },
     )
-    zero: str | float = field(default="forbid", metadata={"help": "Cost of a potential of 0: 'forbid' or a number."})
+    zero: str | float = field(
+        default="forbid", metadata={"help": "Cost of a potential of 0: 'forbid' or a number."}
+    )
     evidence: str | None = field(
         default=None, metadata={"help": "Evidence file to apply, or 'auto' for the .evid beside the problem."}
     )
@@ -97,7 +104,10 @@ class ShardingOptions(ReadLimits):
 
     edges: Edges = field(
         default="true",
-        metadata={"choices": get_args(Edges), "help": "Price every real edge, or only the edges as recorded."},
+        metadata={
+            "choices": get_args(Edges),
+            "help": "Price every real edge, or only the edges as recorded.",
+        },
     )
     memory: bool = field(default=True, metadata={"help": "Turn the recorded memory bound into a budget."})
 

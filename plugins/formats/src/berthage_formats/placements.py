@@ -10,15 +10,16 @@ import numpy.typing as npt
 
 __all__ = ["coordinates"]
 
-_TOKEN = re.compile(r"->|,|R|S\d+|P(?:\[\w+\])?|<[^<>]*>")
+_TOKEN = re.compile(r"->|[,()]|-|R|S\d+|P(?:\[\w+\])?|<[^<>]*>")
+_BETWEEN = frozenset({"->", ",", "(", ")", "-"})  # "-" is an operand that is no tensor
 
 
 def coordinates(labels: Sequence[str], dimensions: int) -> npt.NDArray[np.int32] | None:
     """Coordinates of labels such as ``S0R,RS1->S0S1``.
 
-    Mesh dimension d of a strategy is the list of what every operand does there (``S0``, ``R`` and ``S0`` for d = 0 of
-    the example). Equal lists get equal numbers, so two strategies differ in exactly the dimensions in which their
-    coordinates differ.
+    Mesh dimension d of a strategy is the list of what every operand does there (``S0``, ``R`` and ``S0`` for
+    d = 0 of the example). Equal lists get equal numbers, so two strategies differ in exactly the dimensions
+    in which their coordinates differ.
 
     Args:
         labels: K labels.
@@ -35,7 +36,7 @@ def coordinates(labels: Sequence[str], dimensions: int) -> npt.NDArray[np.int32]
         words = _TOKEN.findall(label)
         operands: list[list[str]] = [[]]
         for word in words:
-            if word in ("->", ","):
+            if word in _BETWEEN:
                 operands.append([])
             else:
                 operands[-1].append(word)

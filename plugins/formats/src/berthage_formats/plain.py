@@ -61,9 +61,9 @@ def plain(problem: PlacementProblem, format_name: str, *, budgets: bool = False)
         UnsupportedProblemError: It has budgets and the format cannot say any.
     """
     if problem.has_budgets and not budgets:
-        name = (*problem.linear_budgets, *problem.interval_budgets)[0].name
+        names = [b.name for b in problem.linear_budgets] + [b.name for b in problem.interval_budgets]
         raise UnsupportedProblemError(
-            f"{format_name} cannot say the budget {name!r}; drop the budgets or use the format berthage"
+            f"{format_name} cannot say the budget {names[0]!r}; drop the budgets or use the format berthage"
         )
     return PlainProblem(lower_relations(problem))
 
@@ -73,7 +73,9 @@ def number_text(value: int | float) -> str:
     return "inf" if value == float("inf") else repr(value)
 
 
-def _scaled(values: npt.NDArray[np.float64], residual: npt.NDArray[Any] | None, factor: int) -> list[int | float]:
+def _scaled(
+    values: npt.NDArray[np.float64], residual: npt.NDArray[Any] | None, factor: int
+) -> list[int | float]:
     extra = [0] * len(values) if residual is None else residual.tolist()
     return [_number(value, rest) * factor for value, rest in zip(values.tolist(), extra, strict=True)]
 

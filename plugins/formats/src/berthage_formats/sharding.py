@@ -1,7 +1,7 @@
 """Recorded searches for tensor placements: ``NAME.npz`` with the numbers, ``NAME.json`` with the names.
 
-A variable is a graph node, a label one of its strategies; costs are microseconds. Relations between nodes become ties
-(or allowed pairs), what the user ruled out becomes a relation, the memory bound a linear budget.
+A variable is a graph node, a label one of its strategies; costs are microseconds. Relations between nodes
+become ties (or allowed pairs), what the user ruled out becomes a relation, the memory bound a linear budget.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class ShardingFormat:
 class _Instance:
     """Turns the arrays and names of an instance into a problem."""
 
-    def __init__(self, arrays: Arrays, names: Any, names_source: str, name: str, options: ShardingOptions) -> None:
+    def __init__(
+        self, arrays: Arrays, names: Any, names_source: str, name: str, options: ShardingOptions
+    ) -> None:
         self._arrays = arrays
         self._names = names
         self._names_source = names_source
@@ -106,8 +108,12 @@ class _Instance:
             if not isinstance(label, str):
                 raise type_error(source, f"labels[{i}]", "a string", label)
         if len(entries) != len(self._sizes):
-            raise InvalidProblemError(f"{source}: vars: expected {len(self._sizes)} entries, one a variable, found {len(entries)}")
-        self._variables = [str(member(entry, "name", str, source, f"vars[{i}]")) for i, entry in enumerate(entries)]
+            raise InvalidProblemError(
+                f"{source}: vars: expected {len(self._sizes)} entries, one a variable, found {len(entries)}"
+            )
+        self._variables = [
+            str(member(entry, "name", str, source, f"vars[{i}]")) for i, entry in enumerate(entries)
+        ]
         total = int(self._ptr[-1])
         self._count.add(total, "n_choices")
         unary = self._arrays.get("unary", "f", total)
@@ -138,7 +144,10 @@ class _Instance:
         wrong = np.flatnonzero((rows[mat] != self._sizes[src]) | (cols[mat] != self._sizes[dst]))
         if wrong.size:
             e = int(wrong[0])
-            raise self._fail(f"edge_mat[{e}]", f"a table of {self._sizes[src[e]]} x {self._sizes[dst[e]]}, the labels of its ends")
+            raise self._fail(
+                f"edge_mat[{e}]",
+                f"a table of {self._sizes[src[e]]} x {self._sizes[dst[e]]}, the labels of its ends",
+            )
         weight = self._mult[dst]
         if self._options.edges == "true":
             src, dst, mat, weight = self._reattached(src, dst, mat, weight)
@@ -146,7 +155,9 @@ class _Instance:
         index = np.array(
             [
                 self._builder.add_table(
-                    pool.tables[pool.add(cost[ptr[m] : ptr[m + 1]].reshape(rows[m], cols[m]), None, f"table {m}")]
+                    pool.tables[
+                        pool.add(cost[ptr[m] : ptr[m + 1]].reshape(rows[m], cols[m]), None, f"table {m}")
+                    ]
                 )
                 for m in range(len(rows))
             ],
@@ -154,16 +165,23 @@ class _Instance:
         )
         self._builder.add_edges(src, dst, index[mat], weight)
 
-    def _reattached(self, src: Array, dst: Array, mat: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
-        """Edges with every real one charged: copies that the recorder left out go from their real producer."""
+    def _reattached(
+        self, src: Array, dst: Array, mat: Array, weight: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Edges with every real one charged: copies left out go from their real producer."""
         edge = self._index("unc_edge", len(src))
         producer = self._index("unc_src", len(self._sizes), len(edge))
         count = self._arrays.get("unc_count", "i", len(edge))
         weight = weight.copy()
         np.subtract.at(weight, edge, count)
-        wrong = np.flatnonzero((count < 1) | (weight[edge] < 0) | (self._sizes[producer] != self._sizes[src[edge]]))
+        wrong = np.flatnonzero(
+            (count < 1) | (weight[edge] < 0) | (self._sizes[producer] != self._sizes[src[edge]])
+        )
         if wrong.size:
-            raise self._fail(f"unc_count[{wrong[0]}]", "a producer like the edge's own, and no more copies than the edge has")
+            raise self._fail(
+                f"unc_count[{wrong[0]}]",
+                "a producer like the edge's own, and no more copies than the edge has",
+            )
         keep = np.flatnonzero(weight > 0)
         return (
             np.concatenate([src[keep], producer]),
@@ -207,9 +225,11 @@ class _Instance:
             raise self._fail(f"mem_choice[{bad[0]}]", "a choice of its variable and a finite coefficient")
         flat = np.zeros(int(self._ptr[-1]))
         np.add.at(flat, self._ptr[variable] + choice, coef)
-        used = np.unique(variable)
-        weights = {int(v): flat[self._ptr[v] : self._ptr[v + 1]] for v in used}
-        if not (coef * 2.0**30 == np.floor(coef * 2.0**30)).all():  # sums of binary fractions are exact, others are not
+        weights: dict[int | str, npt.ArrayLike] = {
+            v: flat[self._ptr[v] : self._ptr[v + 1]] for v in np.unique(variable).tolist()
+        }
+        scaled = coef * 2.0**30
+        if not (scaled == np.floor(scaled)).all():  # sums of binary fractions are exact, others are not
             low, high = low - _SLACK, high + _SLACK
         self._builder.add_budget("memory", weights, lower=low, upper=high)
 

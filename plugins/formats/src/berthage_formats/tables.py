@@ -1,4 +1,4 @@
-"""A pool of pairwise tables: equal ones are kept once, and their cells are counted before they are allocated."""
+"""A pool of pairwise tables: equal ones are kept once, and cells are counted before they are allocated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class CellCount:
         """Refuse `cells` that would exceed the limit, before they are allocated, without counting them."""
         if self._total + cells > self._limit:
             raise InvalidProblemError(
-                f"{self._source}: {what} brings the problem to {self._total + cells} costs, more than {self._limit}; "
+                f"{self._source}: {what} brings the problem to {self._total + cells} costs, more than "
+                f"{self._limit}; "
                 "if the file is right, raise the option max_cells"
             )
 

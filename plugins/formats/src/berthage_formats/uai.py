@@ -1,7 +1,7 @@
-"""UAI: the model files of the UAI inference contests, ``MARKOV`` or ``BAYES``, factors of at most two variables.
+"""UAI: the models of the UAI inference contests, ``MARKOV`` or ``BAYES``, at most two variables a factor.
 
-The tables hold potentials in the contests (cost = -ln potential); other collections store costs in the same layout.
-Nothing in a file says which, hence the option ``values``. A ``.evid`` file fixes observed variables.
+The tables hold potentials in the contests (cost = -ln potential); other collections store costs in the same
+layout. Nothing in a file says which, hence the option ``values``. A ``.evid`` file fixes observed variables.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class UaiFormat:
         write_bytes(path, _text(problem, chosen.values == "potential").encode())
 
     def read_solution(self, path: StrPath, problem: PlacementProblem) -> npt.NDArray[np.int32]:
-        """Read a MAP answer, int32[n]: ``MAP`` or ``MPE``, perhaps the number of answers (1), n, then n labels."""
+        """Read a MAP answer, int32[n]: ``MAP`` or ``MPE``, perhaps a 1 (one answer), n, n labels."""
         tokens = Tokens(read_bytes(path, UaiOptions().max_bytes), str(path))
         start = 1 if tokens.text(0) in _TASKS else 0
         n = problem.num_variables
@@ -72,7 +72,9 @@ class UaiFormat:
             start += 1
         tokens.integer(start, f"the number of variables, {n}", n, n)
         labels = [
-            tokens.integer(start + 1 + v, f"a label from 0 to {size - 1} of {problem.variable_names[v]!r}", 0, size - 1)
+            tokens.integer(
+                start + 1 + v, f"a label from 0 to {size - 1} of {problem.variable_names[v]!r}", 0, size - 1
+            )
             for v, size in enumerate(problem.num_labels.tolist())
         ]
         if len(tokens) > start + 1 + n:
@@ -83,7 +85,9 @@ class UaiFormat:
         """Write a MAP answer."""
         labels = np.asarray(assignment).tolist()
         if len(labels) != problem.num_variables:
-            raise InvalidProblemError(f"expected {problem.num_variables} labels, one a variable, got {len(labels)}")
+            raise InvalidProblemError(
+                f"expected {problem.num_variables} labels, one a variable, got {len(labels)}"
+            )
         write_bytes(path, f"MAP\n{' '.join(map(str, [len(labels), *labels]))}\n".encode())
 
 
@@ -122,7 +126,9 @@ class _Model:
                     "only factors of at most two variables are supported"
                 )
             scope = range(position + 1, position + 1 + arity)
-            scopes.append(tuple(tokens.integer(i, f"a variable of factor {k}, 0 to {n - 1}", 0, n - 1) for i in scope))
+            scopes.append(
+                tuple(tokens.integer(i, f"a variable of factor {k}, 0 to {n - 1}", 0, n - 1) for i in scope)
+            )
             position += 1 + arity
         return scopes, position
 
@@ -151,12 +157,16 @@ class _Model:
             rest = None if residual is None else residual[first : first + size]
             if len(scope) == 2:
                 shape = (cards[scope[0]], cards[scope[1]])
-                table = pool.add(part.reshape(shape), None if rest is None else rest.reshape(shape), f"factor {k}")
+                table = pool.add(
+                    part.reshape(shape), None if rest is None else rest.reshape(shape), f"factor {k}"
+                )
                 edges.append((*scope, table))
             elif len(scope) == 1:
                 self._builder.add_unary(scope[0], _exact(part, rest))
             elif np.isinf(part[0]):
-                raise InvalidProblemError(f"{tokens.source}: factor {k} has no variables and forbids everything")
+                raise InvalidProblemError(
+                    f"{tokens.source}: factor {k} has no variables and forbids everything"
+                )
             else:
                 self._builder.add_constant(_exact(part, rest).tolist()[0])
         self._add_edges(pool, edges)
@@ -178,9 +188,13 @@ class _Model:
                     raise self._tokens.error(position + i, "a cost within the range of a float64, or inf")
             return values + 0.0  # -0 becomes 0
         self._refuse(
-            (values < 0) & ~is_size, position, "a potential of at least 0 (if the file holds costs, say values=cost)"
+            (values < 0) & ~is_size,
+            position,
+            "a potential of at least 0 (if the file holds costs, say values=cost)",
         )
-        self._refuse(np.isinf(values), position, "a finite potential (if the file holds costs, say values=cost)")
+        self._refuse(
+            np.isinf(values), position, "a finite potential (if the file holds costs, say values=cost)"
+        )
         zero = values == 0
         costs: FloatArray = -np.log(np.where(zero, 1.0, values)) + 0.0
         costs[zero] = self._options.zero_cost
@@ -224,7 +238,9 @@ def _read_evidence(path: Path, cards: list[int], max_bytes: int) -> list[tuple[i
     if len(tokens) % 2 == 0:  # the number of samples comes first
         samples = tokens.integer(0, "the number of samples", 0)
         if samples != 1:
-            raise UnsupportedProblemError(f"{path}: holds {samples} samples of evidence; give a file with one")
+            raise UnsupportedProblemError(
+                f"{path}: holds {samples} samples of evidence; give a file with one"
+            )
         start = 1
     count = tokens.integer(start, "the number of observed variables", 0)
     if len(tokens) != start + 1 + 2 * count:
@@ -232,7 +248,9 @@ def _read_evidence(path: Path, cards: list[int], max_bytes: int) -> list[tuple[i
     out: dict[int, int] = {}
     for position in range(start + 1, len(tokens), 2):
         v = tokens.integer(position, f"a variable from 0 to {len(cards) - 1}", 0, len(cards) - 1)
-        label = tokens.integer(position + 1, f"a label of variable {v} from 0 to {cards[v] - 1}", 0, cards[v] - 1)
+        label = tokens.integer(
+            position + 1, f"a label of variable {v} from 0 to {cards[v] - 1}", 0, cards[v] - 1
+        )
         if out.setdefault(v, label) != label:
             raise tokens.error(position + 1, f"label {out[v]} of variable {v}, as observed before")
     return list(out.items())
@@ -270,6 +288,7 @@ def _potential(cost: int | float, name: str) -> float:
         value = float("inf")
     if value == 0.0 or value == float("inf"):
         raise UnsupportedProblemError(
-            f"the cost {cost} of {name!r} has no potential exp(-cost) within float64; write values=cost, or rescale"
+            f"the cost {cost} of {name!r} has no potential exp(-cost) in float64; write values=cost, or "
+            "rescale"
         )
     return value

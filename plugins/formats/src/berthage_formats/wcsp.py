@@ -1,8 +1,8 @@
 """WCSP: weighted constraint satisfaction problems, functions in extension of at most two variables.
 
-``name n max_domain functions top``, the domain sizes, then per function: arity, scope, default cost, number of
-tuples, and the tuples with their costs. Costs are integers; ``top`` and above is forbidden. A negative arity marks a
-function that later ones share by giving minus its number in place of a number of tuples.
+``name n max_domain functions top``, the domain sizes, then per function: arity, scope, default cost, number
+of tuples, and the tuples with their costs. Costs are integers; ``top`` and above is forbidden. A negative
+arity marks a function that later ones share by giving minus its number in place of a number of tuples.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WcspFormat:
     """Reads and writes WCSP files."""
 
     def read(self, path: StrPath, **options: Any) -> PlacementProblem:
-        """Read a problem; variables are called ``x0``, ``x1``, …
+        """Read a problem; variables are called ``x0``, ``x1`` and so on.
 
         The top value forbids single costs; the format's rule that a *total* must stay below it is left to
         ``SolveParams.cutoff``.
@@ -52,7 +52,8 @@ class WcspFormat:
         """Write a problem with whole costs that are not negative; multiplicities are multiplied in.
 
         Raises:
-            UnsupportedProblemError: It has budgets, costs with a fraction or below zero, or totals beyond 2^62.
+            UnsupportedProblemError: It has budgets, costs with a fraction or below zero, or totals beyond
+                2^62.
         """
         make_options(ReadLimits, options)
         write_bytes(path, _text(problem).encode())
@@ -97,7 +98,8 @@ class _Network:
         size = self._tokens.integer(_HEADER + v, f"the domain size of variable {v}")
         if size < 0:
             raise UnsupportedProblemError(
-                f"{self._tokens.source}: line {self._tokens.line(_HEADER + v)}: variable {v} has an interval domain "
+                f"{self._tokens.source}: line {self._tokens.line(_HEADER + v)}: variable {v} has an "
+                "interval domain "
                 f"({size}); only listed domains are supported"
             )
         if size == 0:
@@ -117,14 +119,16 @@ class _Network:
                 "only functions of at most two variables are supported"
             )
         scope = tuple(
-            tokens.integer(position + 1 + i, f"a variable of function {k}, 0 to {n - 1}", 0, n - 1) for i in range(arity)
+            tokens.integer(position + 1 + i, f"a variable of function {k}, 0 to {n - 1}", 0, n - 1)
+            for i in range(arity)
         )
         position += 1 + arity
         default = tokens.integer(position, f"the default cost of function {k}")
         word = tokens.text(position + 1)
         if default == -1 and word and not word.lstrip("+-").isdigit():
             raise UnsupportedProblemError(
-                f"{tokens.source}: line {tokens.line(position + 1)}: function {k} is the global constraint {word!r}; "
+                f"{tokens.source}: line {tokens.line(position + 1)}: function {k} is the global "
+                f"constraint {word!r}; "
                 "only functions given by their tuples are supported"
             )
         tuples = tokens.integer(position + 1, f"the number of tuples of function {k}")
@@ -151,14 +155,18 @@ class _Network:
         """Default cost and tuples of a function, checked."""
         tokens = self._tokens
         if stop - 1 > len(self._numbers):
-            raise tokens.error(min(1 + len(self._numbers), len(tokens)), f"a whole number in the tuples of function {k}")
+            raise tokens.error(
+                min(1 + len(self._numbers), len(tokens)), f"a whole number in the tuples of function {k}"
+            )
         if default <= -_MAX_TOP:
             raise tokens.error(start - 2, f"a default cost above -{_MAX_TOP} for function {k}")
         block = self._numbers[start - 1 : stop - 1].reshape(-1, len(shape) + 1)
         for axis, size in enumerate(shape):
             wrong = np.flatnonzero((block[:, axis] < 0) | (block[:, axis] >= size))
             if wrong.size:
-                raise tokens.error(start + int(wrong[0]) * (len(shape) + 1) + axis, f"a value from 0 to {size - 1}")
+                raise tokens.error(
+                    start + int(wrong[0]) * (len(shape) + 1) + axis, f"a value from 0 to {size - 1}"
+                )
         return min(default, self._top), block
 
     def _place(self, k: int, scope: tuple[int, ...], shape: tuple[int, ...], content: _Content) -> None:
@@ -180,7 +188,9 @@ class _Network:
                 merged = np.array([c if c < self._top else np.inf for c in costs.tolist()], dtype=object)
             self._builder.add_unary(scope[0], merged)
         elif costs >= self._top:
-            raise InvalidProblemError(f"{self._tokens.source}: function {k} has no variables and forbids everything")
+            raise InvalidProblemError(
+                f"{self._tokens.source}: function {k} has no variables and forbids everything"
+            )
         else:
             self._builder.add_constant(int(costs))
 
@@ -189,7 +199,9 @@ def _filled(shape: tuple[int, ...], default: int, block: IntArray) -> IntArray:
     """All costs of a function; of a tuple given twice, the last cost counts."""
     costs = np.full(shape, default, dtype=np.int64)
     if len(block):
-        costs[tuple(block[:, axis] for axis in range(len(shape)))] = block[-1, -1] if not shape else block[:, -1]
+        costs[tuple(block[:, axis] for axis in range(len(shape)))] = (
+            block[-1, -1] if not shape else block[:, -1]
+        )
     return costs
 
 
@@ -222,11 +234,14 @@ def _text(problem: PlacementProblem) -> str:
         bad = next((cost for cost in finite if cost < 0 or not isinstance(cost, int)), None)
         if bad is not None:
             raise UnsupportedProblemError(
-                f"wcsp takes whole costs that are not negative, and {problem.name!r} has {bad}; write uai or scale and shift"
+                f"wcsp takes whole costs that are not negative, and {problem.name!r} has {bad}; write "
+                "uai or scale and shift"
             )
         top += int(max(finite, default=0))
     if top > _MAX_TOP:
-        raise UnsupportedProblemError(f"the costs of {problem.name!r} add up to {top}, beyond wcsp's 2^62; rescale them")
+        raise UnsupportedProblemError(
+            f"the costs of {problem.name!r} add up to {top}, beyond wcsp's 2^62; rescale them"
+        )
     name = "_".join(problem.name.split()) or "problem"
     lines = [f"{name} {len(sizes)} {max(sizes, default=0)} {len(functions)} {top}", " ".join(map(str, sizes))]
     for scope, costs in functions:
@@ -234,7 +249,9 @@ def _text(problem: PlacementProblem) -> str:
     return "\n".join([*lines, ""])
 
 
-def _function_lines(scope: tuple[int, ...], costs: list[int | float], sizes: list[int], top: int) -> list[str]:
+def _function_lines(
+    scope: tuple[int, ...], costs: list[int | float], sizes: list[int], top: int
+) -> list[str]:
     """Lines of one function; the most common cost is the default."""
     whole = [top if cost == float("inf") else int(cost) for cost in costs]
     values, counts = np.unique(np.array(whole, dtype=np.int64), return_counts=True)
