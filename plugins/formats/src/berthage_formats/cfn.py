@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import InvalidProblemError, LabelSet, PlacementProblem, ProblemBuilder, UnsupportedProblemError
+from berthage_formats.cfn_text import cfn_text
 from berthage_formats.jsonio import load_json, member, shown, type_error
 from berthage_formats.options import ReadLimits, make_options
-from berthage_formats.streams import StrPath, bare_name, read_bytes
+from berthage_formats.streams import StrPath, bare_name, read_bytes, write_bytes
 from berthage_formats.tables import CellCount, TablePool
+from berthage_formats.tokens import EXACT_FLOAT
 
 __all__ = ["CfnFormat"]
 
@@ -26,7 +28,7 @@ _Content = tuple[float, npt.NDArray[np.int64], FloatArray]  # default cost; flat
 
 
 class CfnFormat:
-    """Reads CFN files (the strictly JSON form)."""
+    """Reads CFN files (the strictly JSON form) and writes them."""
 
     def read(self, path: StrPath, **options: Any) -> PlacementProblem:
         """Read a problem with the file's names of variables and values.
@@ -46,6 +48,15 @@ class CfnFormat:
         source = str(path)
         data = load_json(read_bytes(path, limits.max_bytes), source, unique_keys=True)
         return _Network(data, source, bare_name(path), limits.max_cells).read()
+
+    def write(self, problem: PlacementProblem, path: StrPath, **options: Any) -> None:
+        """Write a problem with its names; multiplicities are multiplied in, relations written as costs.
+
+        Raises:
+            UnsupportedProblemError: It has budgets.
+        """
+        make_options(ReadLimits, options)
+        write_bytes(path, cfn_text(problem).encode())
 
 
 class _Network:
@@ -234,9 +245,11 @@ class _Network:
     def _costs(self, listed: list[Any], where: str) -> FloatArray:
         if set(map(type, listed)) <= {int, float}:
             try:
-                return np.array(listed, dtype=np.float64)
+                costs = np.array(listed, dtype=np.float64)
             except OverflowError:
-                pass
+                costs = np.full(1, np.inf)
+            if not ((np.abs(costs) >= EXACT_FLOAT) & (costs < self._top)).any():
+                return costs
         return np.array([self._cost(item, where) for item in listed], dtype=np.float64)
 
     def _cost(self, item: Any, where: str) -> float:
@@ -244,7 +257,11 @@ class _Network:
         try:
             if isinstance(item, int | float | str) and not isinstance(item, bool):
                 cost = float(item)
-                if cost == cost and cost != float("-inf"):
+                if isinstance(item, int) and cost < self._top and int(cost) != item:
+                    raise UnsupportedProblemError(
+                        f"{self._source}: {where}: the whole cost {item} is beyond 2^53; rescale the costs"
+                    )
+                if not np.isnan(cost) and cost != float("-inf"):
                     return cost
         except (ValueError, OverflowError):
             pass

@@ -42,6 +42,7 @@ def berthage_formats() -> list[FormatInfo]:
             summary="Cost function networks in JSON with tables of at most two variables.",
             target="berthage_formats.cfn:CfnFormat",
             extensions=(".cfn",),
+            writes=True,
             options=ReadLimits,
         ),
         FormatInfo(
