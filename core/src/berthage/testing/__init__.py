@@ -1,9 +1,10 @@
 """Tests for plugins, to be run by their authors: needs the extra ``berthage[test]`` (pytest, Hypothesis).
 
 A solver plugin's whole test is ``TestMine = conformance("my-solver")``; `reduction_conformance` and
-`format_conformance` do the same for reductions and file formats. `brute_force` is the oracle, `reference_evaluate` a
-second evaluator that shares nothing with core's, `strategies` draws problems of every kind, `known_answers` are
-problems solved by hand, and the ``verify_*`` functions are assertions about results.
+`format_conformance` do the same for reductions and file formats. `brute_force` is the oracle,
+`reference_evaluate` a second evaluator that shares nothing with core's, `strategies` draws problems of every
+kind, `known_answers` are problems solved by hand, and the ``verify_*`` functions are assertions about
+results.
 """
 
 from berthage.testing import strategies

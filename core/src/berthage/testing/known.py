@@ -113,7 +113,7 @@ def _forbidden_pairs() -> KnownAnswer:
     b = ProblemBuilder("forbidden entries")
     b.add_variable("a", 3, [0, 1, math.inf])
     b.add_variable("b", 2, [0, 4])
-    b.add_pairwise("a", "b", [[math.inf, 0], [math.inf, 1], [0, 0]])
+    b.add_pairwise("a", "b", np.array([[math.inf, 0], [math.inf, 1], [0, 0]]))
     return KnownAnswer("forbidden-entries", b.build(), 4, (0, 1))
 
 
@@ -229,8 +229,8 @@ def _least() -> KnownAnswer:
 
 
 def _bytes() -> KnownAnswer:
-    # Three buffers of 16 GB and a limit 16 kB short of all three: within a solver's integrality tolerance of 1e-6
-    # a relaxed "0.999999" fits, so only a re-check in whole bytes tells.
+    # Three buffers of 16 GB and a limit 16 kB short of all three: within a solver's integrality tolerance of
+    # 1e-6 a relaxed "0.999999" fits, so only a re-check in whole bytes tells.
     b = ProblemBuilder("bytes")
     size = 16_000_000_000
     for name, cost in (("a", [0, 5]), ("b", [0, 6]), ("c", [0, 7])):

@@ -47,7 +47,8 @@ class ArrayOracle:
 
     def price(self, rows: npt.NDArray[Any], cols: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The entries ``(rows[i], cols[i])``."""
-        return self._values[rows, cols]
+        prices: npt.NDArray[np.float64] = self._values[rows, cols]
+        return prices
 
     def lower_bound(self, rows: npt.NDArray[Any], cols: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Lower bounds of the same entries: the price less the slack."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import InvalidProblemError, PlacementProblem
-from berthage.problem import RelationKind
+from berthage.problem import IntervalBudget, LinearBudget, RelationKind
 
 __all__ = ["BruteForce", "all_assignments", "brute_force", "price_all"]
 
@@ -47,8 +47,8 @@ def all_assignments(problem: PlacementProblem, *, limit: int = DEFAULT_LIMIT) ->
     states = math.prod(sizes)
     if states > limit:
         raise InvalidProblemError(
-            f"problem {problem.name!r} has {states} joint assignments, more than the {limit} that brute force "
-            "takes; raise limit=, or use a smaller problem"
+            f"problem {problem.name!r} has {states} joint assignments, more than the limit of {limit} for "
+            "brute force; raise limit=, or use a smaller problem"
         )
     if not sizes:
         return np.zeros((1, 0), dtype=np.int32)
@@ -66,8 +66,8 @@ def price_all(
         assignments: int[states, n] label indices.
 
     Returns:
-        ``(costs, feasible)``: costs float64[states] (object array of Python ints when the problem is integral and
-        its numbers outgrow float64); meaningless where ``feasible`` (bool[states]) is False.
+        ``(costs, feasible)``: costs float64[states] (object array of Python ints when the problem is
+        integral and its numbers outgrow float64); meaningless where ``feasible`` (bool[states]) is False.
     """
     exact = problem.is_integral and not _fits_float(problem)
     states = len(assignments)
@@ -132,13 +132,14 @@ def _fits_float(problem: PlacementProblem) -> bool:
     for e in range(problem.num_edges):
         table = problem.tables[int(problem.edge_table[e])]
         total += int(problem.edge_multiplicity[e]) * _largest(table.to_dense())
-    for budget in (*problem.linear_budgets, *problem.interval_budgets):
+    budgets: list[LinearBudget | IntervalBudget] = [*problem.linear_budgets, *problem.interval_budgets]
+    for budget in budgets:
         if budget.price is not None:
             total += float(budget.price) * (float(np.abs(budget.weights).sum()) + _limits(budget))
     return total < 2.0**52
 
 
-def _limits(budget: Any) -> float:
+def _limits(budget: LinearBudget | IntervalBudget) -> float:
     ends = [getattr(budget, key, 0.0) for key in ("lower", "upper", "limit")]
     return float(sum(abs(end) for end in ends if math.isfinite(end)))
 

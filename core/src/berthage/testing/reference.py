@@ -1,4 +1,4 @@
-"""A second evaluator, written to share nothing with core's: plain Python, one term at a time, exact fractions.
+"""A second evaluator that shares nothing with core's: plain Python, one term at a time, exact fractions.
 
 Slow on purpose. Every sum is a `fractions.Fraction`, every budget is checked at every instant where anything
 starts, and cost tables are opened by hand instead of through their own ``lookup``.
@@ -26,7 +26,8 @@ class ReferenceValue:
     Attributes:
         cost: exact total, soft-budget penalties and the constant included; None when a forbidden (infinite)
             entry is picked.
-        violated: names of the hard relations and budgets that are broken (relations by their constraint name).
+        violated: names of the hard relations and budgets that are broken (relations by their constraint
+            name).
         forbidden: True when an infinite unary or pairwise entry is picked.
     """
 

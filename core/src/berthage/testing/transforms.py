@@ -1,4 +1,4 @@
-"""Changes of a problem whose effect on the answer is known: scaling, shifting, permuting, relabelling, turning edges."""
+"""Changes whose effect on the answer is known: scaling, shifting, permuting, relabelling, turning edges."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def _slack(value: int | float, tolerance: float) -> float:
 
 
 def verify_feasible(problem: PlacementProblem, result: SolveResult) -> None:
-    """The result holds an assignment that two independent evaluators find feasible and price as the result says."""
+    """The result holds an assignment that two evaluators find feasible and price as the result says."""
     assert result.assignment is not None, f"no assignment: {result.termination}"
     ours = evaluate(problem, result.assignment)
     theirs = reference_evaluate(problem, result.assignment.tolist())
@@ -68,7 +68,7 @@ def verify_optimal(
 
 
 def verify_infeasible(problem: PlacementProblem, result: SolveResult) -> None:
-    """The result says INFEASIBLE, holds no assignment and gives a reason; names it gives are names of the problem."""
+    """The result says INFEASIBLE, holds no assignment, and gives a reason in names of the problem."""
     assert result.termination.reason is Reason.INFEASIBLE, f"expected infeasible, got {result.termination}"
     assert result.assignment is None, "infeasible, yet with an assignment"
     assert result.objective is None, "infeasible, yet with an objective"

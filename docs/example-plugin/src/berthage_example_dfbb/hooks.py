@@ -1,6 +1,7 @@
-"""What this plugin offers. Imported whenever anyone lists solvers, so it imports berthage and the standard library only.
+"""What this plugin offers; imported whenever anyone lists solvers, so it must stay light.
 
-The solver itself is named by ``target`` and imported when somebody solves with it.
+It imports berthage and the standard library only. The solver itself is named by ``target`` and imported when
+somebody solves with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Depth-first branch and bound, as simple as a useful solver can be.
 
-Variables are fixed one after the other. The bound of a partial assignment is what is fixed so far, plus for every
-open variable the least of its labels, where a label already carries its costs towards the fixed variables and, towards
-each open variable that comes later, the least entry of its row. A branch whose bound reaches the incumbent is cut.
+Variables are fixed one after the other. The bound of a partial assignment is what is fixed so far, plus for
+every open variable the least of its labels, where a label already carries its costs towards the fixed
+variables and, towards each open variable that comes later, the least entry of its row. A branch whose bound
+reaches the incumbent is cut.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BudgetRows:
-    """A budget as rows that must each stay below a limit: one per side of a linear budget, one per instant otherwise.
+    """A budget as rows that must each stay below a limit.
+
+    A linear budget has a row per side, an interval budget one per instant at which something starts.
 
     Attributes:
         limit: float64[r].
@@ -117,7 +120,7 @@ class _Search:
             self.best, self.cost = assignment, float(objective)
 
     def bound(self, depth: int) -> float:
-        """Lower bound of the current partial assignment: ``constant`` holds what positions before depth cost."""
+        """Lower bound of the partial assignment; ``constant`` holds what positions before depth cost."""
         total = self.constant
         for costs, ahead in zip(self.open[depth:], self.ahead[depth:], strict=True):
             total += float((costs + ahead).min())
@@ -182,7 +185,8 @@ def _budget_rows(problem: PlacementProblem, position: npt.NDArray[Any]) -> list[
     sizes = problem.num_labels[np.argsort(position)].tolist()
     found = []
     for linear in problem.linear_budgets:
-        # lower <= sum <= upper as two rows: sum <= upper and -sum <= -lower; an absent side has an infinite limit.
+        # lower <= sum <= upper as two rows: sum <= upper and -sum <= -lower; an absent side has an infinite
+        # limit.
         use = [np.zeros((2, size)) for size in sizes]
         for i, v in enumerate(linear.variables.tolist()):
             weights = linear.weights[linear.ptr[i] : linear.ptr[i + 1]].astype(np.float64)

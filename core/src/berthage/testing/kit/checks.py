@@ -1,7 +1,7 @@
 """What a check is, and how a fresh test class is made from checks.
 
-Every conformance class is made anew, with test functions of its own: one ``@given`` function shared by several test
-classes through a base class fails a Hypothesis health check.
+Every conformance class is made anew, with test functions of its own: one ``@given`` function shared by
+several test classes through a base class fails a Hypothesis health check.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def build_class(title: str, kit: Kit, checks: Iterable[Check], exclude: Mapping[
     for name, reason in exclude.items():
         if name not in known:
             raise ValueError(f"exclude names {name!r}, which is no check; there are: {', '.join(known)}")
-        if not isinstance(reason, str) or not reason.strip():
+        if not reason.strip():
             raise ValueError(f"exclude[{name!r}] needs a reason: the skip shows it")
     namespace: dict[str, Any] = {"__doc__": f"Conformance of {title}.", "kit": kit}
     for item in known.values():

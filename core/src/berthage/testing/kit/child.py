@@ -1,4 +1,4 @@
-"""What the kit runs in a process of its own: ``python -m berthage.testing.kit.child MODE JSON``; answers in JSON."""
+"""Run in a process of its own: ``python -m berthage.testing.kit.child MODE JSON``; answers in JSON."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def main() -> None:
     """Run one mode."""
     modes = {"hooks": imported_by_hooks, "solve": solve_several, "interrupt": interrupt}
     answer = modes[sys.argv[1]](json.loads(sys.argv[2]))
-    print("\n" + json.dumps(answer))
+    sys.stdout.write("\n" + json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Checks of how a solver behaves: limits, warm starts, cut-offs, options, events, and leaving the problem alone."""
+"""Checks of how a solver behaves: limits, warm starts, cutoffs, options, events, an unchanged problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from berthage import (
     ProblemBuilder,
     Reason,
     SolveResult,
-    Termination,
     UnsupportedProblemError,
     evaluate,
 )
@@ -102,7 +101,7 @@ def warm_starts_never_worsen(kit: SolverKit, pair: tuple[PlacementProblem, list[
 
 @check(given=lambda kit: problems(features=kit.features, costs=(Costs.INTEGER,)), share=0.5)
 def cutoffs_are_kept(kit: SolverKit, problem: PlacementProblem) -> None:
-    """Nothing above the cutoff is returned; an exact solver finds the optimum at it and proves nothing lies below."""
+    """Nothing above the cutoff is returned; an exact solver reaches it and proves that nothing lies below."""
     truth = brute_force(problem)
     if not truth.feasible:
         return
@@ -177,13 +176,11 @@ def results_say_who_and_how(kit: SolverKit) -> None:
         assert math.isfinite(spent.cpu), f"phase {phase} took {spent.cpu!r} CPU s"
     for key, value in result.stats.items():
         assert isinstance(value, int | float | str | bool | np.generic), f"stats[{key!r}] is a {type(value)}"
-    # The invariant between reason and limit is checked when a Termination is made.
-    assert Termination(result.termination.reason, result.termination.limit)
 
 
 @check(given=lambda kit: problems(features=kit.features, costs=_PLAIN_COSTS, min_variables=2), share=0.5)
 def observers_see_progress(kit: SolverKit, problem: PlacementProblem) -> None:
-    """Incumbents only improve, bounds only rise, no bound passes the optimum, and the last ones are the result's."""
+    """Incumbents only improve, bounds only rise, no bound passes the optimum, the last are the result's."""
     truth = brute_force(problem)
     seen: list[Progress] = []
     result = kit.solve(problem, observer=seen.append)
@@ -204,15 +201,13 @@ def time_limit_is_kept(kit: SolverKit) -> None:
     """A problem far too hard, with one second: back within a second or 5 %, with what was found."""
     kit.solve(_small())  # imports and compilation are not the solver's search time
     limit = 1.0
-    spent = math.inf
-    for _ in range(3):  # a busy machine may steal a second once, not three times
+    spent: list[float] = []
+    while len(spent) < 3 and min(spent, default=math.inf) > limit + 1.0:  # a busy machine may steal a second
         begin = time.perf_counter()
         result = kit.solve(hard_problem(), time_limit=limit)
-        spent = min(spent, time.perf_counter() - begin - _uncharged(result))
-        if spent <= limit + 1.0:
-            break
-    assert spent <= limit + 1.0, f"{spent:.2f} s with a limit of {limit} s"
-    _valid_when_stopped(kit, result)
+        spent.append(time.perf_counter() - begin - _uncharged(result))
+        _valid_when_stopped(kit, result)
+    assert min(spent) <= limit + 1.0, f"{min(spent):.2f} s with a limit of {limit} s"
 
 
 @check()
@@ -239,7 +234,7 @@ def _uncharged(result: SolveResult) -> float:
 
 
 def _valid_when_stopped(kit: SolverKit, result: SolveResult) -> None:
-    """The hard problem is feasible and costs are not negative: what a stopped solver says must agree with that."""
+    """The hard problem is feasible: what a stopped solver says must agree with that."""
     assert result.termination.reason in (
         Reason.FEASIBLE,
         Reason.NO_SOLUTION_FOUND,

@@ -35,7 +35,7 @@ def run_child(mode: str, request: dict[str, Any], *, hash_seed: int = 0, timeout
 
 
 def verify_light_hooks(target: str) -> None:
-    """The hooks modules beside a ``module:attribute`` target import berthage, numpy and the standard library only."""
+    """A target's plugin has hooks modules that import berthage, numpy and the standard library only."""
     package = target.partition(".")[0].partition(":")[0]
     allowed = {package, "berthage", "numpy", "pluggy", *sys.stdlib_module_names}
     modules = hooks_modules(package)

@@ -126,7 +126,7 @@ def big_integers_stay_exact(kit: ReductionKit, problem: PlacementProblem) -> Non
 
 @check(given=lambda kit: problems(max_states=300))
 def every_assignment_lifts(kit: ReductionKit, problem: PlacementProblem) -> None:
-    """Every feasible choice in the parts lifts to a feasible assignment of the same cost, and projects back to it."""
+    """Every feasible choice in the parts lifts to a feasible assignment of the same cost, and back."""
     reduced = kit.reduce(problem)
     if reduced.infeasibility is not None:
         return
@@ -189,7 +189,7 @@ def infeasible_stays_infeasible(kit: ReductionKit, problem: PlacementProblem) ->
 
 @check(given=lambda kit: problems(max_states=400))
 def leaves_the_problem_alone(kit: ReductionKit, problem: PlacementProblem) -> None:
-    """Reducing changes nothing in the problem, twice gives the same parts, and the report is plain numbers."""
+    """Reducing leaves the problem as it is, gives the same parts twice, and reports plain numbers."""
     before = fingerprint(problem)
     first, second = kit.reduce(problem), kit.reduce(problem)
     assert fingerprint(problem) == before, "the reduction changed the problem"
@@ -238,7 +238,8 @@ def reduction_conformance(
         registry: where to look it up; None for what is installed.
 
     Returns:
-        A class to be bound to a name that pytest collects: ``TestMine = reduction_conformance("my-reduction")``.
+        A class to be bound to a name that pytest collects: ``TestMine =
+        reduction_conformance("my-reduction")``.
     """
     kit = ReductionKit(name, tolerance, max_examples, registry)
     return build_class(name, kit, reduction_checks(), exclude or {})

@@ -93,7 +93,8 @@ class SolverKit:
             needs.add(Capability.LINEAR_BUDGETS)
         if problem.interval_budgets:
             needs.add(Capability.INTERVAL_BUDGETS)
-        if any(b.price is not None for b in (*problem.linear_budgets, *problem.interval_budgets)):
+        prices = [b.price for b in problem.linear_budgets] + [b.price for b in problem.interval_budgets]
+        if any(price is not None for price in prices):
             needs.add(Capability.SOFT_BUDGETS)
         return frozenset(needs)
 
@@ -108,7 +109,7 @@ class SolverKit:
         return replace(self, options={**self.options, **options})
 
     def solve(self, problem: PlacementProblem, *, presolve: bool = False, **params: Any) -> SolveResult:
-        """Solve with the options under test; reductions are off unless asked for, so that the solver does the work."""
+        """Solve with the options under test; no reductions unless asked for: the solver is tested."""
         if currently_in_test_context():
             note(Described(problem))
         params.setdefault("time_limit", self.time_limit)
@@ -160,11 +161,11 @@ class SolverKit:
             assert ended.limit is not Limit.TIME, f"{self.time_limit} s do not suffice for a tiny problem"
 
 
-@dataclass(frozen=True, eq=False)
 class Described:
     """A problem that prints its arrays, so that a failing example can be read."""
 
-    problem: PlacementProblem
+    def __init__(self, problem: PlacementProblem) -> None:
+        self.problem = problem
 
     def __repr__(self) -> str:
         """Everything in the problem, a line per term."""
@@ -177,7 +178,8 @@ class Described:
             table = p.tables[int(p.edge_table[e])]
             kind = "lazy" if isinstance(table, LazyTable) else table.kind
             lines.append(
-                f"edge {p.edge_u[e]} -- {p.edge_v[e]} x{p.edge_multiplicity[e]} {kind}: {table.to_dense().tolist()}"
+                f"edge {p.edge_u[e]} -- {p.edge_v[e]} x{p.edge_multiplicity[e]} {kind}: "
+                f"{table.to_dense().tolist()}"
             )
         for relation in p.relations:
             lines.append(

@@ -32,8 +32,9 @@ def conformance(
 ) -> type:
     """A fresh pytest class that tests a solver against the contract; a solver plugin needs no other test.
 
-    What is tested follows the promises in the solver's description: an exact solver must be right, any other must be
-    valid (feasible assignments, true bounds, honest terminations); budgets are drawn for solvers that promise them.
+    What is tested follows the promises in the solver's description: an exact solver must be right, any other
+    must be valid (feasible assignments, true bounds, honest terminations); budgets are drawn for solvers
+    that promise them.
 
     Args:
         name: the solver's name. Nothing is looked up until the tests run.

@@ -1,7 +1,8 @@
 """Hypothesis strategies for placement problems of every kind, small enough for brute force.
 
-Start with `problems`; `Feature` says what may occur in them, `Costs` how costs are drawn. `assignments` draws label
-indices for a problem, `infeasible_problems` problems that nothing satisfies, `trees` acyclic ones.
+Start with `problems`; `Feature` says what may occur in them, `Costs` how costs are drawn. `assignments`
+draws label indices for a problem, `infeasible_problems` problems that nothing satisfies, `trees` acyclic
+ones.
 """
 
 from berthage.testing.strategies.costs import Costs, cost_values

@@ -1,4 +1,4 @@
-"""Budgets for drawn problems: mostly near what some assignment uses, so that they bind without being hopeless."""
+"""Budgets for drawn problems: near what some assignment uses, so that they bind but are not hopeless."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _add_linear(
     draw: st.DrawFn, builder: ProblemBuilder, sizes: list[int], name: str, whole: bool, price: int | None
 ) -> None:
     members = draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, unique=True))
-    weights = {v: draw(_weights(sizes[v], whole, -4)) for v in members}
+    weights: dict[int | str, Any] = {v: draw(_weights(sizes[v], whole, -4)) for v in members}
     typical = sum(draw(st.sampled_from(row)) for row in weights.values())
     upper: float = typical + draw(st.integers(-1, 3))
     lower: float = typical - draw(st.integers(0, 3))
@@ -70,7 +70,8 @@ def _add_interval(
     for v in draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=6)):
         start = draw(st.integers(0, 4))
         rows.append((v, start, start + draw(st.integers(0, 3)), draw(_weights(sizes[v], whole, 0))))
-    # What one assignment uses if all its rows were live at once, times a share: tight, loose and hopeless all occur.
+    # What one assignment uses if all its rows were live at once, times a share: tight, loose and hopeless
+    # all occur.
     typical = sum(draw(st.sampled_from(weights)) for _, _, _, weights in rows)
     limit = draw(st.sampled_from([typical, typical // 2, typical // 3 + 1]))
     builder.add_interval_budget(name, rows, limit=limit, price=price)
