@@ -76,19 +76,24 @@ class App(click.Group):
             raise Failure(str(error), ExitCode.ERROR) from error
 
 
-@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_EXIT_CODES = """\b
+Exit codes:
+  0  solved, or the command did what it was asked
+  1  error; for check: the solution violates something
+  2  bad usage or bad input
+  3  infeasible: it is proved that no solution exists
+  4  nothing found within the limit
+"""
+
+
+@click.group(
+    cls=App,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(package_name="berthage", prog_name="berthage")
 def app() -> None:
-    r"""Choose one option for every decision of a large structured problem at the least predicted cost.
-
-    \b
-    Exit codes:
-      0  solved (or: the command did what it was asked)
-      1  error; `check`: the solution violates something
-      2  bad usage or bad input
-      3  infeasible: it is proved that no solution exists
-      4  nothing found within the limit
-    """
+    """Choose one option for every decision of a large structured problem at the least predicted cost."""
 
 
 for command in (check, compare, convert, inspect, plugins, solve, solvers):

@@ -20,7 +20,9 @@ from berthage.evaluate import evaluate
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(ctx: click.Context, /, file: Path, solution: Path, reading: Reading, as_json: bool) -> None:
-    """Evaluate a SOLUTION of a problem FILE: its exact cost, budget use, and every violation.
+    """Say what a solution costs and violates.
+
+    Evaluates SOLUTION on the problem FILE: its exact cost, budget use, and every violation by name.
 
     SOLUTION is a file that `berthage solve` wrote, one in the problem format's own way, or a list
     of label indices. The exit code is 0 for a valid solution and 1 when something is violated.

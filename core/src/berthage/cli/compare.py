@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from berthage.cli import words
+from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import (
     Effort,
     ExitCode,
@@ -25,8 +26,10 @@ from berthage.cli.live import live_line
 from berthage.errors import BerthageError
 from berthage.problem import PlacementProblem
 from berthage.registry import Registry
-from berthage.solving.results import Reason, SolveResult
+from berthage.solving.results import Limit, Reason, SolveResult
 from berthage.solving.solve import solve as run
+
+_NOT_RUN: Final = "not run: interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Row:
 def compare(
     ctx: click.Context, /, file: Path, solver_names: str, effort: Effort, reading: Reading, as_json: bool
 ) -> None:
-    """Solve a problem FILE with several solvers, one after the other, and compare.
+    """Solve one problem with several solvers.
+
+    The solvers run on the problem FILE one after the other.
 
     A solver that fails is a row with its error. The exit code is 1 when one failed or when what two
     of them claim cannot both be true; otherwise 0.
@@ -58,13 +63,20 @@ def compare(
     if not names:
         raise click.UsageError("--solvers names no solver")
     problem = reading.open(registry, file).problem
-    rows = [_run(problem, name, effort, registry) for name in names]
+    rows: list[Row] = []
+    interrupted = False
+    for name in names:
+        rows.append(_run(problem, name, effort, registry) if not interrupted else Row(name, None, _NOT_RUN))
+        interrupted = interrupted or _interrupted(rows[-1])
     clashes = disagreements(rows)
     if as_json:
         click.echo(to_json(_document(problem, rows, clashes)), nl=False)
     else:
         click.echo(words.problem_line(problem))
         _print_table(rows)
+        for row in rows:
+            if row.error:
+                click.echo(f"{row.solver}: {row.error}")
         for clash in clashes:
             click.echo(f"disagreement: {clash}")
     failed = clashes or any(_failed(row) for row in rows)
@@ -73,7 +85,7 @@ def compare(
 
 def _run(problem: PlacementProblem, name: str, effort: Effort, registry: Registry) -> Row:
     try:
-        with live_line(name) as observer:
+        with stdout_to_stderr(), live_line(name) as observer:
             params = replace(effort.params, observer=observer)
             result = run(problem, name, params=params, presolve=effort.presolve, registry=registry)
     except BerthageError as error:
@@ -104,6 +116,10 @@ def disagreements(rows: list[Row], tolerance: float = 1e-6) -> list[str]:
     return found
 
 
+def _interrupted(row: Row) -> bool:
+    return row.result is not None and row.result.termination.limit is Limit.INTERRUPTED
+
+
 def _failed(row: Row) -> bool:
     return row.result is None or row.result.termination.reason is Reason.NUMERICAL_ERROR
 
@@ -111,7 +127,7 @@ def _failed(row: Row) -> bool:
 def _cells(row: Row) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return row.solver, f"error: {row.error}", "-", "-", "-", "-", "-"
+        return row.solver, "error", "-", "-", "-", "-", "-"
     end = result.termination
     status = end.reason.value.replace("_", " ") + (f" ({end.limit.value})" if end.limit else "")
     total = result.timings.get("total")
@@ -133,7 +149,7 @@ def _print_table(rows: list[Row]) -> None:
 
     console = Console()
     if not console.is_terminal:  # a pipe has no width: nothing may be cut off or folded there
-        console = Console(width=max(160, *(sum(map(len, _cells(row))) + 40 for row in rows)))
+        console = Console(width=1000)
     table = Table(box=None, pad_edge=False)
     for title in ("solver", "termination"):
         table.add_column(title, overflow="fold")

@@ -20,7 +20,10 @@ from berthage.problem import PlacementProblem
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def inspect(ctx: click.Context, /, file: Path, reading: Reading, as_json: bool) -> None:
-    """Show the sizes, budgets and named constraints of a problem FILE."""
+    """Show what is in a problem file.
+
+    Its sizes, its budgets and its named constraints.
+    """
     opened = reading.open(registry_of(ctx), file)
     problem = opened.problem
     document = {

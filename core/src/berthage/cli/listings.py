@@ -18,7 +18,10 @@ from berthage.registry import PluginRecord, PluginStatus, Registry, SolverInfo, 
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def solvers(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """List the solvers; for each NAME, its options too."""
+    """List the solvers.
+
+    For each NAME that is given, its options are listed too.
+    """
     registry = registry_of(ctx)
     infos = tuple(dict.fromkeys(registry.solver(name) for name in names)) if names else registry.solvers
     if as_json:
@@ -45,7 +48,10 @@ def solvers(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def plugins(ctx: click.Context, as_json: bool) -> None:
-    """List the plugins, those that could not be loaded with the reason."""
+    """List the plugins and what they offer.
+
+    Those that could not be loaded are listed with the reason.
+    """
     registry = registry_of(ctx)
     if as_json:
         rows = [plugin_row(record) for record in registry.plugins]

@@ -22,7 +22,8 @@ def read_solution(path: Path, problem: PlacementProblem, file_format: Any) -> In
 
     Args:
         path: A JSON document with an ``assignment`` (as ``solve`` writes it), a file in the problem
-            format's own way, or a plain list of label indices; .gz and .xz are looked through.
+            format's own way, or a list of label indices (JSON, or separated by blanks); .gz and .xz are
+            looked through.
         problem: The problem it is for.
         file_format: The object of the problem file's format, asked when the file is not ours.
 
@@ -30,10 +31,10 @@ def read_solution(path: Path, problem: PlacementProblem, file_format: Any) -> In
         InvalidProblemError: The file is none of these or does not fit the problem.
     """
     try:
-        document = _ours(_text(path))
-        if document is None and hasattr(file_format, "read_solution"):
+        found = _from_json(_text(path))
+        if found is None and hasattr(file_format, "read_solution"):
             return problem.check_assignment(file_format.read_solution(path, problem))
-        found = document if document is not None else _numbers(_text(path))
+        found = found if found is not None else _from_words(_text(path))
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InvalidProblemError(f"{path}: {error}") from error
     if found is None:
@@ -67,29 +68,25 @@ def _text(path: Path) -> str:
         raise InvalidProblemError(f"{path}: not a text file: {error}") from error
 
 
-def _ours(text: str) -> list[Any] | None:
-    """The assignment of a JSON document of ours; None when it is something else."""
-    if not text.lstrip().startswith("{"):
-        return None
+def _from_json(text: str) -> list[Any] | None:
+    """The assignment of a JSON document of ours, or a JSON list; None when it is something else."""
     try:
-        document = json.loads(text)
+        document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
         return None
-    if "assignment" not in document:
-        return None
-    assignment = document["assignment"]
-    if assignment is None:
-        raise InvalidProblemError("the file holds the result of a solve that found no assignment")
-    return _whole(assignment)
+    if isinstance(document, dict) and "assignment" in document:
+        if document["assignment"] is None:
+            raise InvalidProblemError("the file holds the result of a solve that found no assignment")
+        document = document["assignment"]
+    return _whole(document)
 
 
-def _numbers(text: str) -> list[Any] | None:
-    """Label indices in a JSON list or separated by blanks."""
+def _from_words(text: str) -> list[Any] | None:
+    """Label indices separated by blanks."""
     try:
-        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
-    except (ValueError, RecursionError):
+        return [int(word) for word in text.split()]
+    except ValueError:
         return None
-    return _whole(found)
 
 
 def _whole(found: Any) -> list[Any] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from berthage.cli import words
+from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import (
     Effort,
     ExitCode,
@@ -77,7 +78,7 @@ def solve(
     json_path: Path | None,
     solution_path: Path | None,
 ) -> None:
-    """Solve a problem FILE with one solver.
+    """Solve a problem.
 
     Ctrl-C stops the search; the best solution found so far is printed and written all the same.
     """
@@ -88,7 +89,7 @@ def solve(
     params = effort.params
     if warm_start is not None:
         params = replace(params, warm_start=read_solution(warm_start, opened.problem, opened.format))
-    with live_line(solver_name) as observer:
+    with stdout_to_stderr(), live_line(solver_name) as observer:
         result = run(
             opened.problem,
             solver_name,
