@@ -87,7 +87,7 @@ class Brute:
         if options.crash:
             raise ZeroDivisionError("crashed on purpose")
         print("a banner that must not spoil JSON")
-        best, least = None, math.inf
+        best, least = None, math.inf if params.cutoff is None else math.nextafter(params.cutoff, math.inf)
         for choice in product(*(range(k) for k in problem.num_labels.tolist())):
             found = evaluate(problem, np.array(choice, dtype=np.int32))
             if found.feasible and found.objective < least:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,9 @@ def live_line(solver: str, console: Console | None = None) -> Iterator[Callable[
     Yields:
         The observer to hand to the solve; None when standard error is no terminal.
     """
+    if console is None and not sys.stderr.isatty():  # without rich, whose import takes a while
+        yield None
+        return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
