@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 import types
 import warnings
@@ -333,6 +334,44 @@ class TestFormatFor:
     def test_a_format_that_only_reads_refuses_to_write(self) -> None:
         with pytest.raises(UnsupportedProblemError, match="'json' cannot be written"):
             self.registry.format_for("x.json", writing=True)
+
+
+def starts_with_a(head: bytes) -> bool:
+    return head.startswith(b"A")
+
+
+def sniffs_badly(head: bytes) -> bool:
+    raise ValueError("cannot smell")
+
+
+class TestFormatByContent:
+    registry = Registry(
+        {
+            "f": Formats(
+                FormatInfo("a", "", "a:b", extensions=(".same",), sniff=f"{__name__}:starts_with_a"),
+                FormatInfo("b", "", "a:b", extensions=(".same",), sniff="operator:not_"),
+            )
+        }
+    )
+
+    @pytest.mark.parametrize("name", ["x.same", "x.other", "x"])
+    def test_the_content_decides_where_the_name_does_not(self, tmp_path: Any, name: str) -> None:
+        (tmp_path / name).write_bytes(b"A file")
+        assert self.registry.format_for(tmp_path / name).name == "a"
+
+    def test_content_is_looked_at_through_compression(self, tmp_path: Any) -> None:
+        (tmp_path / "x.same.gz").write_bytes(gzip.compress(b"A file"))
+        assert self.registry.format_for(tmp_path / "x.same.gz").name == "a"
+
+    def test_a_sniffer_that_fails_only_warns(self, tmp_path: Any) -> None:
+        (tmp_path / "x").write_bytes(b"A file")
+        good = FormatInfo("a", "", "a:b", sniff=f"{__name__}:starts_with_a")
+        bad = FormatInfo("b", "", "a:b", sniff=f"{__name__}:sniffs_badly")
+        registry = Registry({"f": Formats(good, bad)})
+        with pytest.warns(
+            RuntimeWarning, match="format 'b' of plugin 'f' cannot look into files: cannot smell"
+        ):
+            assert registry.format_for(tmp_path / "x").name == "a"
 
 
 class TestObservers:

@@ -64,12 +64,14 @@ def result_lines(result: SolveResult) -> Iterator[str]:
     if end.limit is not None:
         status += f" (stopped: {end.limit.value})"
     yield f"solver     {result.solver} {result.solver_version}".rstrip()
-    yield f"status     {status}{f': {end.detail}' if end.detail else ''}"
+    reason = result.infeasibility
+    told_below = reason is not None and reason.detail == end.detail
+    yield f"status     {status}{f': {end.detail}' if end.detail and not told_below else ''}"
     yield f"objective  {number(result.objective)}"
     yield f"bound      {bound(result.bound)}"
     yield f"gap        {gap(result.relative_gap)}"
-    if result.infeasibility is not None:
-        yield from infeasibility_lines(result.infeasibility)
+    if reason is not None:
+        yield from infeasibility_lines(reason)
     if result.evaluation is not None:
         yield from budget_lines(result.evaluation)
     yield from timing_lines(result.timings)
