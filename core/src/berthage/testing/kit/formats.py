@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import note
+from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 
 from berthage import BerthageError, PlacementProblem, Registry, UnsupportedProblemError, load_registry
@@ -100,7 +100,8 @@ def _same_meaning(kit: FormatKit, before: PlacementProblem, after: PlacementProb
 
 
 def _there_and_back(kit: FormatKit, problem: PlacementProblem) -> None:
-    note(Described(problem))
+    if currently_in_test_context():
+        note(Described(problem))
     before = fingerprint(problem)
     with tempfile.TemporaryDirectory() as folder:
         path = kit.path(folder)
