@@ -1,0 +1,167 @@
+"""One solve in progress: the best assignment and bound so far, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from berthage import Limit, PlacementProblem, SolveContext
+
+from .engine import Engine
+from .layout import Words
+from .options import TrwsOptions
+
+PROOF_TOLERANCE = 1e-9
+"""Relative gap that counts as a proof when no larger one is asked for (core's own figure)."""
+
+PAIRS_EVERY = 5
+"""Every so many roundings the local search moves pairs even if the assignment is not the best so far."""
+
+
+@dataclass(eq=False, slots=True)
+class Search:
+    """State of one solve of one problem.
+
+    Attributes:
+        problem: The problem (relations lowered).
+        engine: Its messages.
+        context: Core's side.
+        options: The solver's options.
+        bound: Best certified lower bound, in units of the problem's costs with its constant.
+        infeasible: Whether it is proved that nothing is feasible (within the cutoff).
+        sweeps: Sweeps done.
+    """
+
+    problem: PlacementProblem
+    engine: Engine
+    context: SolveContext
+    options: TrwsOptions
+    bound: float = -math.inf
+    infeasible: bool = False
+    sweeps: int = 0
+    roundings: int = 0
+    best_energy: float = math.inf
+    limit: Limit | None = None
+    stats: dict[str, int | float | str | bool] = field(default_factory=dict)
+
+    # -- units ---------------------------------------------------------------------------------------------------------
+
+    def cost(self, scaled: float) -> float:
+        """A scaled cost in the problem's units, constant included."""
+        return scaled / self.engine.layout.scale + float(self.problem.constant)
+
+    # -- stopping ------------------------------------------------------------------------------------------------------
+
+    @property
+    def sweep_limit(self) -> int:
+        """Most sweeps allowed."""
+        asked = self.context.params.iteration_limit
+        return self.options.max_sweeps if asked is None else min(asked, self.options.max_sweeps)
+
+    def stopped(self) -> bool:
+        """Whether the clock, the user or the iteration limit says to stop; remembers which."""
+        if self.limit is None:
+            self.limit = self.context.stop_reason()
+            if self.limit is None and self.sweeps >= self.sweep_limit:
+                self.limit = Limit.ITERATIONS
+        return self.limit is not None
+
+    @property
+    def tolerance(self) -> float:
+        """Relative gap at which the search is over."""
+        return max(self.context.params.gap, PROOF_TOLERANCE)
+
+    def closes(self, bound: float) -> bool:
+        """Whether ``bound`` (in the problem's units) proves the best assignment optimal within the tolerance."""
+        best = self.context.best_objective
+        if best is None:
+            return False
+        if self.problem.is_integral and abs(bound) < 2.0**52:
+            bound = max(bound, float(math.ceil(bound - 1e-6 - 1e-9 * abs(bound))))
+        return float(best) - bound <= self.tolerance * max(1.0, abs(float(best)))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the search is over: optimal or infeasible."""
+        return self.infeasible or self.closes(self.bound)
+
+    # -- progress ------------------------------------------------------------------------------------------------------
+
+    def certify(self, offset: float = 0.0, slack: float = 0.0, highest: float = math.inf) -> None:
+        """Compute the certified bound from the current messages and keep it if better.
+
+        Args:
+            offset: Scaled number to add (what multipliers take off), known within ``slack``.
+            slack: Rounding error of ``offset``.
+            highest: Scaled cost above which no feasible assignment lies.
+        """
+        value = self.engine.bound() + offset - slack
+        if value > highest or value == math.inf:
+            self.infeasible = True
+            return
+        constant = float(self.problem.constant)
+        bound = self.cost(value)
+        bound -= 2.0**-51 * (abs(bound) + abs(constant))
+        if bound > self.bound:
+            self.bound = bound
+            self.context.bound(bound)
+        cutoff = self.context.params.cutoff
+        if cutoff is not None and self.context.best_objective is None and self.bound > cutoff:
+            self.infeasible = True
+
+    def offer(self, state: Words) -> float:
+        """Offer an assignment to core if it looks better than the best; returns its scaled energy."""
+        energy = self.engine.energy(state)
+        if energy < self.best_energy:
+            if self.context.incumbent(self.engine.layout.to_variables(state)) is not None:
+                self.best_energy = energy
+        return energy
+
+    def round(self) -> None:
+        """Round the messages both ways, search locally from the better assignment, and offer it."""
+        engine, polish = self.engine, self.options.polish
+        states = [engine.assign(True), engine.assign(False)]
+        if polish != "off":
+            for state in states:
+                engine.improve(state, pairs=False)
+        energies = [engine.energy(state) for state in states]
+        chosen = int(energies[1] < energies[0])
+        state: Any = states[chosen]
+        worth = energies[chosen] < self.best_energy or self.roundings % PAIRS_EVERY == 0
+        if polish == "pairs" and worth and not self.closes_at(energies[chosen]):
+            engine.improve(state, pairs=True)
+        self.roundings += 1
+        self.offer(state)
+
+    def closes_at(self, energy: float) -> bool:
+        """Whether an assignment of this scaled energy would already be proved optimal."""
+        cost = self.cost(energy)
+        return cost - self.bound <= self.tolerance * max(1.0, abs(cost))
+
+
+def ascend(search: Search) -> None:
+    """Sweep until the gap closes, the bound stops rising or a limit is met (problems without budgets)."""
+    engine, options = search.engine, search.options
+    highest = engine.layout.highest + 1e-9 * abs(engine.layout.highest) + 1.0
+    least_gain = max(options.min_gain, 2e-7 if engine.layout.gamma.dtype == np.float32 else 0.0)
+    window_start = -math.inf
+    while not search.stopped():
+        value = engine.sweep()
+        if value is None:
+            continue  # told to stop inside a sweep
+        search.sweeps += 1
+        sweep = search.sweeps
+        if sweep <= 2 or sweep % options.rounding_every == 0:
+            search.round()
+        bound = search.cost(value)
+        if search.closes(bound) or value > highest:
+            search.certify(highest=highest)
+            if search.proved:
+                return
+        if sweep % options.window == 0:
+            search.certify(highest=highest)
+            gain, window_start = value - window_start, value
+            if search.proved or gain <= least_gain * max(abs(value), abs(search.best_energy) if search.best_energy < math.inf else 0.0):
+                return

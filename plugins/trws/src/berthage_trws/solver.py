@@ -1,0 +1,74 @@
+"""The solver ``trws``: sequential tree-reweighted message passing with rounding, local search and multipliers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from berthage import (
+    Limit,
+    PlacementProblem,
+    Reason,
+    SolveContext,
+    SolveParams,
+    SolverOutcome,
+    Termination,
+    lower_relations,
+)
+
+from .engine import Engine
+from .layout import compile_layout
+from .options import TrwsOptions
+from .ordering import node_order
+from .search import Search, ascend
+from .warmup import warmup
+
+
+class Trws:
+    """Kolmogorov's TRW-S. Registered as ``trws``; see the options in `TrwsOptions`."""
+
+    def solve(
+        self, problem: PlacementProblem, params: SolveParams, options: TrwsOptions | None, context: SolveContext
+    ) -> SolverOutcome:
+        """Solve; see `berthage.Solver`."""
+        options = options or TrwsOptions()
+        lowered = lower_relations(problem)
+        single = options.dtype == "f32"
+        with context.phase("compile", charged=False):
+            warmup(options.dtype, binary=bool((lowered.num_labels <= 2).all()), budgets=lowered.has_budgets)
+        with context.phase("build"):
+            layout = compile_layout(lowered, node_order(lowered, options.ordering), single)
+        if isinstance(layout, int):
+            detail = f"every label of {problem.variable_names[layout]!r} is forbidden"
+            return SolverOutcome(Termination(Reason.INFEASIBLE, detail=detail), None, math.inf)
+        engine = Engine(layout, lambda: context.stop_reason() is not None)
+        search = Search(lowered, engine, context, options)
+        if params.warm_start is not None:
+            state = layout.to_nodes(np.asarray(params.warm_start))
+            search.offer(state)
+            engine.improve(state, pairs=False)
+            search.offer(state)
+        ascend(search)
+        return _outcome(search)
+
+
+def _outcome(search: Search) -> SolverOutcome:
+    if not search.proved:
+        search.certify()
+    stats: dict[str, int | float | str | bool] = {
+        "sweeps": search.sweeps,
+        "cells": int(search.engine.layout.work.sum()) // 2,
+        "dtype": str(search.engine.layout.gamma.dtype),
+        **search.stats,
+    }
+    assignment = search.context.best_assignment
+    if search.infeasible and assignment is None:
+        return SolverOutcome(
+            Termination(Reason.INFEASIBLE, detail="the lower bound is above the cost of any assignment"), None, math.inf, stats=stats
+        )
+    if assignment is not None and search.closes(search.bound):
+        return SolverOutcome(Termination(Reason.OPTIMAL), assignment, search.bound, stats=stats)
+    limit = search.limit or Limit.CONVERGED
+    detail = "" if search.limit else "the bound of the relaxation no longer rises"
+    reason = Reason.FEASIBLE if assignment is not None else Reason.NO_SOLUTION_FOUND
+    return SolverOutcome(Termination(reason, limit, detail), assignment, search.bound, stats=stats)

@@ -1,0 +1,99 @@
+"""Pools the cost tables of a problem: one copy of each, equal rows and columns merged, inner classes unwrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from berthage import ClassedTable, CostTable
+
+from .pack import find_classes, finite_ranges
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LEAST_CELLS = 1024
+"""Smaller tables are not searched for equal rows: a message over them costs less than mapping would save."""
+
+MAP_COST = 12
+"""Cells whose message time equals mapping one label to its class and back (measured)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TablePool:
+    """Cost tables between classes of labels, row-major one after the other.
+
+    Attributes:
+        base: All entries; ``inf`` where forbidden.
+        start, rows, columns: ``int64[tables]``: where each begins, and its shape in classes.
+        row_of_label, column_of_label: For each table, the row (column) of each label, or None for itself.
+        low, high: Least and greatest finite entry of each table (0 where there is none).
+    """
+
+    base: Floats
+    start: Ints
+    rows: Ints
+    columns: Ints
+    row_of_label: tuple[Ints | None, ...]
+    column_of_label: tuple[Ints | None, ...]
+    low: Floats
+    high: Floats
+
+
+def pool_tables(tables: Sequence[CostTable]) -> TablePool:
+    """Pool ``tables``: flatten, unwrap classes, merge equal rows and columns where that pays."""
+    matrices: list[Floats] = []
+    row_maps: list[Ints | None] = []
+    column_maps: list[Ints | None] = []
+    for table in tables:
+        matrix, row, column = _peel(table)
+        if matrix.size >= LEAST_CELLS:
+            matrix, row, column = _merge_equal(matrix, row, column)
+        matrices.append(matrix)
+        row_maps.append(row)
+        column_maps.append(column)
+    rows = np.array([m.shape[0] for m in matrices], np.int64)
+    columns = np.array([m.shape[1] for m in matrices], np.int64)
+    base = np.concatenate([m.ravel() for m in matrices]) if matrices else np.zeros(0)
+    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows * columns)])[:-1]
+    ranges = finite_ranges(base, start, rows * columns)
+    return TablePool(
+        base, start, rows, columns, tuple(row_maps), tuple(column_maps), ranges[:, 0], ranges[:, 1]
+    )
+
+
+def _peel(table: CostTable) -> tuple[Floats, Ints | None, Ints | None]:
+    """The innermost matrix of a (nested) classed table, and the row and column of each label."""
+    row: Ints | None = None
+    column: Ints | None = None
+    while isinstance(table, ClassedTable):
+        mine, other = table.row_class.astype(np.int64), table.col_class.astype(np.int64)
+        row, column = (mine if row is None else mine[row]), (other if column is None else other[column])
+        table = table.table
+    return np.ascontiguousarray(table.to_dense()), row, column
+
+
+def _merge_equal(matrix: Floats, row: Ints | None, column: Ints | None) -> tuple[Floats, Ints | None, Ints | None]:
+    """Merge equal rows and equal columns of a matrix where that saves more than mapping labels costs."""
+    mine, other = np.empty(matrix.shape[0], np.int64), np.empty(matrix.shape[1], np.int64)
+    rows, columns = find_classes(matrix.view(np.uint64), mine, other)
+    if matrix.size - rows * columns <= MAP_COST * sum(matrix.shape):
+        return matrix, row, column
+    merged = matrix[np.ix_(_first(mine, rows), _first(other, columns))]
+    return merged, _compose(row, mine), _compose(column, other)
+
+
+def _first(classes: Ints, count: int) -> Ints:
+    """The first member of each class."""
+    first = np.empty(count, np.int64)
+    first[classes[::-1]] = np.arange(len(classes) - 1, -1, -1)
+    return first
+
+
+def _compose(outer: Ints | None, classes: Ints) -> Ints | None:
+    """Label to merged line; None when that is the identity."""
+    mapped: Any = classes if outer is None else classes[outer]
+    return None if np.array_equal(mapped, np.arange(len(mapped))) else mapped.copy()
