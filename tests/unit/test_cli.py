@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -183,7 +184,10 @@ def registry() -> Registry:
 @pytest.fixture
 def run(registry: Registry) -> Any:
     def invoke(*arguments: object, registry: Registry = registry) -> Result:
-        return CliRunner().invoke(app, [str(a) for a in arguments], obj=registry)
+        # click before 8.2 mixes the two streams unless told not to
+        old = "mix_stderr" in signature(CliRunner).parameters
+        runner = CliRunner(**({"mix_stderr": False} if old else {}))
+        return runner.invoke(app, [str(a) for a in arguments], obj=registry)
 
     return invoke
 
