@@ -1,0 +1,243 @@
+"""From a placement problem to a checked answer: formulate, shrink, solve, check exactly, cut and solve again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from berthage import (
+    Limit,
+    PlacementProblem,
+    Reason,
+    SolveContext,
+    SolveParams,
+    SolverOutcome,
+    Termination,
+    evaluate,
+)
+from berthage.linear import LinearProgram, cost_levels, linear_program
+
+from berthage_ilp.backend import Backend, BackendResult, BackendSettings, BackendStatus, Monitor
+from berthage_ilp.cuts import cuts_against
+from berthage_ilp.fixing import fix_dear
+from berthage_ilp.program import Cut, compress, cost_factor, drop_useless, with_cuts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from berthage_ilp.options import Fixing
+
+__all__ = ["Driver"]
+
+_TOLERANCE = 1e-9
+_SECOND_TOLERANCE = 1e-6
+_LARGE_PAIR_COLUMNS = 150_000
+"""From this many pair columns on, removing useless ones pays for itself."""
+
+_LIMITS = {
+    BackendStatus.TIME: Limit.TIME,
+    BackendStatus.NODES: Limit.ITERATIONS,
+    BackendStatus.INTERRUPTED: Limit.INTERRUPTED,
+    BackendStatus.MEMORY: Limit.MEMORY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What solving one level of costs came to: a status, and a bound in the problem's units."""
+
+    status: BackendStatus
+    bound: float
+    detail: str
+
+
+class Driver:
+    """One solve of one problem with one engine."""
+
+    def __init__(
+        self, problem: PlacementProblem, params: SolveParams, context: SolveContext, backend: Backend, fixing: Fixing
+    ) -> None:
+        """Keep what the solve needs.
+
+        Args:
+            problem: What to solve.
+            params: Common parameters.
+            context: Core's side of the solve.
+            backend: The engine.
+            fixing: Whether to remove provably useless columns first.
+        """
+        self.problem = problem
+        self.params = params
+        self.context = context
+        self.backend = backend
+        self.fixing = fixing
+        self.cuts: list[Cut] = []
+        self.stats: dict[str, int | float | str | bool] = {"engine": backend.name, "nodes": 0, "rounds": 0}
+
+    def run(self) -> SolverOutcome:
+        """Solve; see `berthage.Solver`."""
+        start = self.params.warm_start
+        if start is not None:
+            self.context.incumbent(start)
+        with self.context.phase("build"):
+            program = linear_program(self.problem)
+            if not program.impossible:
+                program = drop_useless(program)
+        self.stats |= {"columns": program.num_cols, "rows": program.num_rows, "nonzeros": program.num_nonzeros}
+        if program.impossible:
+            return self._outcome(_Level(BackendStatus.INFEASIBLE, math.inf, "a variable has no allowed label"))
+        program = self._fixed(program)
+        floor = -math.inf
+        level = _Level(BackendStatus.ERROR, floor, "")
+        for limit in cost_levels(program):
+            level = self._level(program, limit)
+            floor = max(floor, level.bound)
+            above = program.bound_of(limit)
+            best = self.context.best_objective
+            if level.status is BackendStatus.OPTIMAL and best is not None and float(best) <= above:
+                break
+            if level.status not in (BackendStatus.OPTIMAL, BackendStatus.INFEASIBLE):
+                break
+            if math.isfinite(limit):
+                # Nothing is as cheap as the costs that were left out.
+                floor = max(floor, above)
+        return self._outcome(replace(level, bound=max(floor, level.bound)))
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _fixed(self, program: LinearProgram) -> LinearProgram:
+        pairs = int((program.block >= 0).sum()) - int(program.group_ptr[-1])
+        if self.fixing == "off" or (self.fixing == "auto" and pairs < _LARGE_PAIR_COLUMNS):
+            return program
+        with self.context.phase("fixing"):
+            return fix_dear(program, self.context, self.stats)
+
+    def _level(self, program: LinearProgram, limit: float) -> _Level:
+        """Solve with the costs above `limit` left out, cutting off what exact arithmetic refuses."""
+        level = program.without_costs_above(limit) if math.isfinite(limit) else program
+        tolerance = _TOLERANCE
+        doubted = False
+        while True:
+            result = self._engine(level, limit, tolerance)
+            self.stats["rounds"] = int(self.stats["rounds"]) + 1
+            infeasible_choice = None
+            if result.values is not None:
+                infeasible_choice = self._offer(program, result.values)
+            if result.status is BackendStatus.INFEASIBLE:
+                if not doubted and self._needs_second_opinion(level):
+                    doubted, tolerance = True, _SECOND_TOLERANCE
+                    if self._feasible_after_all(level, limit):
+                        continue
+                return _Level(result.status, math.inf, "the integer program has no solution")
+            if result.status is BackendStatus.OPTIMAL and infeasible_choice is not None:
+                cuts = cuts_against(self.problem, program, infeasible_choice)
+                if cuts:
+                    self.cuts += cuts
+                    self.stats["cuts"] = len(self.cuts)
+                    continue
+            return _Level(result.status, result.bound, result.detail)
+
+    def _offer(self, program: LinearProgram, values: NDArray[np.float64]) -> NDArray[np.int32] | None:
+        """Tell core the assignment a solution stands for; returns it when it is not feasible."""
+        assignment = program.decode(values).assignment
+        if self.context.incumbent(assignment) is not None or evaluate(self.problem, assignment).feasible:
+            return None
+        return assignment
+
+    def _engine(
+        self, level: LinearProgram, limit: float, tolerance: float, backend: Backend | None = None, *, priced: bool = True
+    ) -> BackendResult:
+        """Run the engine on a program; values come back for all columns, the bound in the problem's units."""
+        small = compress(with_cuts(level, self.cuts))
+        if small.impossible:
+            return BackendResult(BackendStatus.INFEASIBLE, None, math.inf, "a row without columns cannot hold")
+        if not small.program.num_cols:
+            return BackendResult(BackendStatus.OPTIMAL, np.zeros(small.columns), level.bound_of(0.0))
+        gap = self.params.gap if priced else 0.0
+        factor = cost_factor(small.program) if priced else 0.0
+        offset = level.offset * factor if gap > 0.0 else 0.0
+        program = replace(small.program, cost=small.program.cost * factor, offset=offset)
+
+        def valid(bound: float) -> float:
+            return level.bound_of(min((bound - offset) / factor, limit)) if factor else -math.inf
+
+        cutoff = self.params.cutoff
+        monitor = Monitor(
+            self.context,
+            lambda values: level.decode(small.expand(values)).assignment,
+            valid,
+            (lambda: cutoff is not None and self.context.best_bound > cutoff) if priced else (lambda: False),
+        )
+        settings = BackendSettings(
+            time_limit=self.context.remaining(),
+            gap=gap if math.isfinite(gap) else 1e9,
+            node_limit=self.params.iteration_limit,
+            seed=self.params.seed,
+            tolerance=tolerance,
+            start=self._start(level, small.kept),
+        )
+        result = (backend or self.backend).solve(program, settings, monitor)
+        self.stats["nodes"] = int(self.stats["nodes"]) + int(result.stats.get("nodes", 0))
+        values = None if result.values is None else small.expand(result.values)
+        bound = result.bound if math.isinf(result.bound) else valid(result.bound)
+        return replace(result, values=values, bound=bound)
+
+    def _start(self, level: LinearProgram, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """The best assignment known as a start for the engine."""
+        best = self.context.best_assignment
+        if best is None:
+            return None
+        full = level.encode(best)
+        if full is None:
+            return None
+        return np.arange(len(kept)), full[kept]
+
+    def _needs_second_opinion(self, level: LinearProgram) -> bool:
+        """Whether "infeasible" may come from rounding: only rows with coefficients other than -1, 0, 1 can do that."""
+        return bool((level.row_budget >= 0).any()) or self.backend.trusts_text
+
+    def _feasible_after_all(self, level: LinearProgram, limit: float) -> bool:
+        """Ask HiGHS for any solution with looser tolerances; True when one is feasible in exact arithmetic."""
+        from berthage_ilp.pulp_highs import PulpHighs
+
+        before = self.context.best_objective
+        second = self._engine(level, limit, _SECOND_TOLERANCE, PulpHighs(), priced=False)
+        self.stats["second_opinions"] = int(self.stats.get("second_opinions", 0)) + 1
+        if second.values is not None:
+            self._offer(level, second.values)
+        return before is None and self.context.best_objective is not None
+
+    # -- the answer ----------------------------------------------------------------------------------------------------
+
+    def _outcome(self, level: _Level) -> SolverOutcome:
+        best = self.context.best_assignment
+        bound = level.bound
+        termination: Termination
+        if level.status is BackendStatus.INFEASIBLE and best is None:
+            return SolverOutcome(Termination(Reason.INFEASIBLE, detail=level.detail), None, math.inf, stats=self._told())
+        if level.status is BackendStatus.INFEASIBLE:
+            detail = f"the engine says infeasible, but a feasible assignment costs {self.context.best_objective}"
+            return SolverOutcome(Termination(Reason.NUMERICAL_ERROR, detail=detail), best, -math.inf, stats=self._told())
+        cutoff = self.params.cutoff
+        if level.status is BackendStatus.OPTIMAL:
+            if best is not None:
+                termination = Termination(Reason.OPTIMAL)
+            elif cutoff is not None:
+                detail = f"no assignment costs {cutoff} or less: the least is about {bound:.15g}"
+                termination = Termination(Reason.INFEASIBLE, detail=detail)
+            else:
+                termination = Termination(Reason.NUMERICAL_ERROR, detail="the engine's optimum is not an assignment")
+        elif cutoff is not None and best is None and max(bound, self.context.best_bound) > cutoff:
+            termination = Termination(Reason.INFEASIBLE, detail=f"no assignment costs {cutoff} or less: the bound is {bound:.15g}")
+        elif level.status in _LIMITS:
+            limit = self.context.stop_reason() or _LIMITS[level.status]
+            termination = Termination(Reason.FEASIBLE if best is not None else Reason.NO_SOLUTION_FOUND, limit, level.detail)
+        else:
+            termination = Termination(Reason.NUMERICAL_ERROR, detail=f"the engine failed: {level.detail}")
+        return SolverOutcome(termination, best, bound, stats=self._told())
+
+    def _told(self) -> Mapping[str, int | float | str | bool]:
+        return dict(self.stats)

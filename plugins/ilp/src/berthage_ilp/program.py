@@ -1,0 +1,126 @@
+"""Small changes to a `LinearProgram`: more rows, scaled costs, and columns left out with a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import frexp
+
+import numpy as np
+from berthage.linear import LinearProgram
+from numpy.typing import NDArray
+
+__all__ = ["Compressed", "Cut", "compress", "cost_factor", "drop_useless", "with_cuts"]
+
+_LEAST_TOP = 2.0**10
+_MOST_TOP = 2.0**40
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A row with coefficients 1: ``Σ columns <= limit``."""
+
+    columns: NDArray[np.int64]
+    limit: float
+
+
+def with_cuts(program: LinearProgram, cuts: Sequence[Cut]) -> LinearProgram:
+    """The program with more rows; a column named twice in a cut counts twice."""
+    if not cuts:
+        return program
+    index, value, ptr = [program.col_index], [program.value], [program.row_ptr]
+    last = int(program.row_ptr[-1])
+    for cut in cuts:
+        columns, counts = np.unique(cut.columns, return_counts=True)
+        index.append(columns.astype(np.int64))
+        value.append(counts.astype(np.float64))
+        last += len(columns)
+        ptr.append(np.array([last], dtype=np.int64))
+    return replace(
+        program,
+        row_ptr=np.concatenate(ptr),
+        col_index=np.concatenate(index),
+        value=np.concatenate(value),
+        row_lower=np.append(program.row_lower, np.full(len(cuts), -np.inf)),
+        row_upper=np.append(program.row_upper, [cut.limit for cut in cuts]),
+        row_budget=np.append(program.row_budget, np.full(len(cuts), -1, dtype=np.int32)),
+    )
+
+
+def cost_factor(program: LinearProgram) -> float:
+    """A power of two that brings the largest cost into the range where engine tolerances mean little."""
+    live = program.upper > 0.0
+    top = float(program.cost[live].max(initial=0.0))
+    if top == 0.0 or _LEAST_TOP <= top <= _MOST_TOP:
+        return 1.0
+    aim = _LEAST_TOP if top < _LEAST_TOP else _MOST_TOP
+    return float(2.0 ** (frexp(aim)[1] - frexp(top)[1]))
+
+
+def drop_useless(program: LinearProgram) -> LinearProgram:
+    """Fix label columns to 0 that alone exceed a budget row's upper side (all its coefficients being non-negative)."""
+    owner = np.repeat(np.arange(program.num_rows), np.diff(program.row_ptr))
+    mixed = np.zeros(program.num_rows, dtype=bool)
+    mixed[owner[(program.value < 0.0) | (program.lower[program.col_index] < 0.0)]] = True
+    rows = (program.row_budget >= 0) & ~mixed & np.isfinite(program.row_upper)
+    # Half a unit of the smallest step would do; the row's own tolerance keeps this away from any rounding.
+    over = rows[owner] & (program.value > program.row_upper[owner] * (1 + 1e-9) + 1e-6)
+    columns = program.col_index[over]
+    columns = columns[program.integer[columns]]
+    if not len(columns):
+        return program
+    upper = program.upper.copy()
+    upper[columns] = 0.0
+    return replace(program, upper=upper)
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A program without its columns that are fixed to 0 and without the rows that then say nothing.
+
+    Attributes:
+        program: The smaller program. Only what engines read is compressed: decode with the original.
+        kept: int64[c'] original column of each column.
+        columns: Number of original columns.
+        impossible: Whether a row without columns cannot hold, so that nothing is feasible.
+    """
+
+    program: LinearProgram
+    kept: NDArray[np.int64]
+    columns: int
+    impossible: bool
+
+    def expand(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of all original columns."""
+        full = np.zeros(self.columns)
+        full[self.kept] = values
+        return full
+
+
+def compress(program: LinearProgram) -> Compressed:
+    """Leave out the columns fixed to 0 and the rows that become empty."""
+    keep = (program.upper > 0.0) | (program.lower < 0.0)
+    kept = np.flatnonzero(keep)
+    number = np.cumsum(keep) - 1
+    owner = np.repeat(np.arange(program.num_rows), np.diff(program.row_ptr))
+    live = keep[program.col_index] & (program.value != 0.0)
+    counts = np.bincount(owner[live], minlength=program.num_rows)
+    full = counts > 0
+    empty_bad = ~full & ((program.row_lower > 1e-9) | (program.row_upper < -1e-9))
+    ptr = np.zeros(int(full.sum()) + 1, dtype=np.int64)
+    np.cumsum(counts[full], out=ptr[1:])
+    small = replace(
+        program,
+        cost=program.cost[kept],
+        lower=program.lower[kept],
+        upper=program.upper[kept],
+        integer=program.integer[kept],
+        block=program.block[kept],
+        row_ptr=ptr,
+        col_index=number[program.col_index[live]],
+        value=program.value[live],
+        row_lower=program.row_lower[full],
+        row_upper=program.row_upper[full],
+        row_budget=program.row_budget[full],
+    )
+    return Compressed(small, kept, program.num_cols, bool(empty_bad.any()))

@@ -1,0 +1,116 @@
+"""HiGHS behind Pyomo's solver interface (``pyomo.contrib.solver``)."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyomo
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+from pyomo.contrib.solver.common.results import Results
+from pyomo.contrib.solver.solvers.highs import Highs
+from pyomo.core.expr.numeric_expr import LinearExpression
+
+from berthage_ilp import highs as engine
+from berthage_ilp.backend import BackendResult, BackendSettings, BackendStatus, Monitor
+
+if TYPE_CHECKING:
+    from berthage.linear import LinearProgram
+
+__all__ = ["PyomoHighs", "pyomo_model"]
+
+
+def pyomo_model(program: LinearProgram) -> tuple[Any, list[Any]]:
+    """Translate a program into a Pyomo model with columns ``x[0], x[1], …`` and rows ``r[0], r[1], …``.
+
+    Returns:
+        The model and its variables in column order.
+    """
+    model = pyo.ConcreteModel()
+    whole = program.integer.tolist()
+    sides = [
+        (lo if math.isfinite(lo) else None, hi if math.isfinite(hi) else None)
+        for lo, hi in zip(program.lower.tolist(), program.upper.tolist(), strict=True)
+    ]
+    domains = {True: pyo.Integers, False: pyo.Reals}
+    model.x = pyo.Var(range(len(sides)), bounds=lambda _, j: sides[j], domain=lambda _, j: domains[whole[j]])
+    columns = list(model.x.values())
+    model.objective = pyo.Objective(
+        expr=LinearExpression(constant=float(program.offset), linear_coefs=program.cost.tolist(), linear_vars=columns)
+    )
+    ptr, index, value = program.row_ptr.tolist(), program.col_index.tolist(), program.value.tolist()
+    model.r = pyo.Constraint(range(len(ptr) - 1))
+    for i, (lo, hi) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
+        span = slice(ptr[i], ptr[i + 1])
+        body = LinearExpression(constant=0.0, linear_coefs=value[span], linear_vars=[columns[j] for j in index[span]])
+        if ptr[i] == ptr[i + 1]:
+            continue  # the caller checks rows without columns
+        if lo == hi:
+            model.r.add(i, (body, hi))
+        else:
+            model.r.add(i, (lo if math.isfinite(lo) else None, body, hi if math.isfinite(hi) else None))
+    return model, columns
+
+
+class _InterruptibleHighs(Highs):
+    """Pyomo's HiGHS solver with our options and a run that can be stopped and that does not swallow standard output."""
+
+    settings: BackendSettings
+    monitor: Monitor
+    columns: list[Any]
+    order: NDArray[np.int64]
+    finished: bool = False
+
+    def _solve(self) -> Results:
+        """Run the engine that Pyomo filled; replaces only the step between building and reading back."""
+        highs = self._solver_model
+        engine.configure(highs, self.settings)
+        # Pyomo numbers columns in the order in which it meets them and leaves out those it never meets.
+        order = np.array([self._pyomo_var_to_solver_var_map.get(id(c), -1) for c in self.columns], dtype=np.int64)
+        if self.settings.start is not None:
+            wanted, values = self.settings.start
+            known = order[wanted] >= 0
+            highs.setSolution(int(known.sum()), order[wanted][known].astype(np.int32), values[known].astype(np.float64))
+        self.order = order
+        self.finished = engine.run(highs, self.monitor, order)
+        if not self.finished:
+            return Results()
+        results: Results = self._postsolve(io.StringIO())
+        return results
+
+
+class PyomoHighs:
+    """A `Backend`: HiGHS through Pyomo."""
+
+    @property
+    def name(self) -> str:
+        """Engine and version."""
+        return f"Pyomo {pyomo.version.version} + HiGHS"
+
+    @property
+    def trusts_text(self) -> bool:
+        """See `Backend.trusts_text`."""
+        return False
+
+    def solve(self, program: LinearProgram, settings: BackendSettings, monitor: Monitor) -> BackendResult:
+        """See `Backend.solve`."""
+        model, columns = pyomo_model(program)
+        solver = _InterruptibleHighs()
+        solver.settings, solver.monitor, solver.columns = settings, monitor, columns
+        # Pyomo's HiGHS raises on an infeasible model by default; a status is wanted, and loading is done below.
+        solver.config.raise_exception_on_nonoptimal_result = False
+        solver.config.load_solutions = False
+        results = solver.solve(model)
+        if not solver.finished:
+            return BackendResult(
+                BackendStatus.INTERRUPTED, None, -math.inf, "HiGHS was left behind: it did not stop in time"
+            )
+        answer = engine.read_result(solver._solver_model, is_mip=bool(program.integer.any()))
+        bound = answer.bound
+        if answer.status is not BackendStatus.INFEASIBLE and results.objective_bound is not None:
+            bound = float(results.objective_bound)
+        values = None if answer.values is None else engine.reorder(answer.values, solver.order)
+        return BackendResult(answer.status, values, bound, answer.detail, answer.stats)
