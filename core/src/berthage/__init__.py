@@ -31,7 +31,7 @@ from berthage.problem import (
 from berthage.registry import Capability, Registry, SolverInfo, hookimpl, load_registry
 from berthage.solving.context import SolveContext
 from berthage.solving.params import SolveParams
-from berthage.solving.results import Infeasibility, Limit, Reason, SolverOutcome, SolveResult, Termination
+from berthage.solving.results import Infeasibility, Limit, Reason, SolveResult, SolverOutcome, Termination
 from berthage.solving.solve import Solver, solve
 
 __all__ = [

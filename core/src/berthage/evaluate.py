@@ -44,7 +44,8 @@ class BudgetUse:
         used: The sum, or the peak over time for an interval budget; exact when the weights are whole.
         lower: Least allowed (-inf for none).
         limit: Greatest allowed (inf for none).
-        instant: The first instant at which the peak is reached; None for linear budgets or when nothing is live.
+        instant: The first instant at which the peak is reached; None for linear budgets or when nothing is
+            live.
         penalty: What a soft budget adds to the objective.
     """
 
@@ -61,7 +62,8 @@ class Evaluation:
     """What an assignment costs and what it violates.
 
     Attributes:
-        objective: Total cost; inf when something forbidden is chosen. An exact ``int`` when the problem is integral,
+        objective: Total cost; inf when something forbidden is chosen. An exact ``int`` when the problem is
+            integral,
             else the correctly rounded sum.
         feasible: Whether nothing is violated.
         violations: Every violation, by name.
@@ -100,7 +102,7 @@ def evaluate(problem: PlacementProblem, assignment: npt.ArrayLike) -> Evaluation
     pairwise, pair_residual = _edge_costs(problem, x)
     violations = [*_forbidden(problem, x, unary, pairwise), *_broken_relations(problem, x)]
     uses: list[BudgetUse] = []
-    for budget in (*problem.linear_budgets, *problem.interval_budgets):
+    for budget in problem.budgets:
         use = _linear_use(budget, x) if isinstance(budget, LinearBudget) else _interval_use(budget, x)
         uses.append(use)
         if budget.price is None and (why := _exceeded(problem, budget, use, x)):
@@ -111,7 +113,10 @@ def evaluate(problem: PlacementProblem, assignment: npt.ArrayLike) -> Evaluation
     else:
         objective = _total(
             problem,
-            [(unary, unary_residual, problem.multiplicity), (pairwise, pair_residual, problem.edge_multiplicity)],
+            [
+                (unary, unary_residual, problem.multiplicity),
+                (pairwise, pair_residual, problem.edge_multiplicity),
+            ],
             [problem.constant, *penalties.values()],
         )
     return Evaluation(
@@ -164,11 +169,19 @@ def _total(
     return total
 
 
-def _forbidden(problem: PlacementProblem, x: Int32Array, unary: Float64Array, pairwise: Float64Array) -> list[Violation]:
+def _forbidden(
+    problem: PlacementProblem, x: Int32Array, unary: Float64Array, pairwise: Float64Array
+) -> list[Violation]:
     found = []
     for v in np.flatnonzero(np.isinf(unary)).tolist():
         name = problem.variable_names[v]
-        found.append(Violation("forbidden label", name, f"variable {name!r} takes label {problem.label_name(v, int(x[v]))!r}, whose cost is inf"))
+        found.append(
+            Violation(
+                "forbidden label",
+                name,
+                f"variable {name!r} takes label {problem.label_name(v, int(x[v]))!r}, whose cost is inf",
+            )
+        )
     for e in np.flatnonzero(np.isinf(pairwise)).tolist():
         u, v = int(problem.edge_u[e]), int(problem.edge_v[e])
         found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +16,8 @@ __all__ = ["atomic_write"]
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a binary file for writing that replaces `path` in one step when the block ends without an error.
 
-    The content goes to a temporary file in the same folder first and is flushed to disk; an error inside the block
+    The content goes to a temporary file in the same folder first and is flushed to disk; an error inside the
+    block
     leaves what was at `path` untouched and removes the temporary file.
 
     Args:
@@ -36,10 +37,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
     except BaseException:
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(temporary)
-        except FileNotFoundError:
-            pass
         raise
 
 

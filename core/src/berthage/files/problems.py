@@ -15,7 +15,11 @@ __all__ = ["read_problem", "write_problem"]
 
 
 def read_problem(
-    path: str | os.PathLike[str], format: str | None = None, *, registry: Registry | None = None, **options: Any
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    registry: Registry | None = None,
+    **options: Any,
 ) -> PlacementProblem:
     """Read a problem file.
 

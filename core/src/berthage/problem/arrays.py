@@ -38,7 +38,8 @@ def split_exact(values: npt.ArrayLike, what: str) -> tuple[Float64Array, Int64Ar
         what: How to call the data in an error, for instance ``"cost of variable 'x'"``.
 
     Returns:
-        ``(values, residual)`` with ``exact = int(values) + residual``; the residual is None when it is all zero.
+        ``(values, residual)`` with ``exact = int(values) + residual``; the residual is None when it is all
+        zero.
 
     Raises:
         InvalidProblemError: For NaN, -inf, non-numbers, or integers whose residual exceeds int64.
@@ -91,7 +92,9 @@ def _split_objects(raw: Array, what: str) -> tuple[Float64Array, Int64Array | No
                 rounded = float(exact)
                 residual.flat[index] = exact - int(rounded)
             except OverflowError:
-                raise InvalidProblemError(f"{what} holds the integer {exact}, beyond 2^115; rescale the costs") from None
+                raise InvalidProblemError(
+                    f"{what} holds the integer {exact}, beyond 2^115; rescale the costs"
+                ) from None
             floats.flat[index] = rounded
             continue
         try:
@@ -121,7 +124,7 @@ def is_whole(values: Float64Array) -> bool:
 
 
 def update_digest(digest: hashlib._Hash, parts: Iterable[Any]) -> None:
-    """Feed arrays, strings, numbers and bytes into a digest, each with its type and length so that none run together."""
+    """Feed values into a digest, each with its type and length so that none run together."""
     for part in parts:
         if part is None:
             digest.update(b"N;")

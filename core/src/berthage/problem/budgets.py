@@ -35,14 +35,25 @@ class LinearBudget:
 
     def digest_parts(self) -> tuple[object, ...]:
         """What the content digest depends on."""
-        return ("linear", self.name, self.variables, self.ptr, self.weights, self.lower, self.upper, self.price)
+        return (
+            "linear",
+            self.name,
+            self.variables,
+            self.ptr,
+            self.weights,
+            self.lower,
+            self.upper,
+            self.price,
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IntervalBudget:
-    """At every instant t, ``Σ weights[ptr[i] + x[variables[i]]] ≤ limit`` over the rows i with ``start ≤ t < stop``.
+    """A limit on what is live at any instant.
 
-    This is how memory over time is said; written out as one linear row an instant it can have a billion nonzeros.
+    At every instant t, ``Σ weights[ptr[i] + x[variables[i]]] ≤ limit`` over the rows i with ``start ≤ t < stop``.
+    This is how memory over time is said; written out as one linear row an instant it can have a billion
+    nonzeros.
 
     Attributes:
         name: Name of the constraint.
@@ -50,9 +61,11 @@ class IntervalBudget:
         start: int64[k], first instant of each row's half-open interval.
         stop: int64[k], first instant after it; ``stop == start`` uses nothing.
         ptr: int64[k+1], where the weights of each row start.
-        weights: One non-negative weight per label of each row's variable; int64 when all are whole, else float64.
+        weights: One non-negative weight per label of each row's variable; int64 when all are whole, else
+            float64.
         limit: Greatest total use at any instant.
-        price: None for a hard budget; else the cost per unit of *peak* overuse, ``price · max_t (use(t) − limit)⁺``.
+        price: None for a hard budget; else the cost per unit of *peak* overuse, ``price · max_t (use(t) −
+            limit)⁺``.
     """
 
     name: str
@@ -71,7 +84,8 @@ class IntervalBudget:
             row_use: [k] use of each row, for example the weight of the chosen label.
 
         Returns:
-            ``(instants, use)``: sorted instants at which the use may change, and the total from each one to the next.
+            ``(instants, use)``: sorted instants at which the use may change, and the total from each one to
+            the next.
         """
         live = np.flatnonzero(self.stop > self.start)
         instants, where = np.unique(np.concatenate([self.start[live], self.stop[live]]), return_inverse=True)
@@ -82,4 +96,14 @@ class IntervalBudget:
 
     def digest_parts(self) -> tuple[object, ...]:
         """What the content digest depends on."""
-        return ("interval", self.name, self.variables, self.start, self.stop, self.ptr, self.weights, self.limit, self.price)
+        return (
+            "interval",
+            self.name,
+            self.variables,
+            self.start,
+            self.stop,
+            self.ptr,
+            self.weights,
+            self.limit,
+            self.price,
+        )

@@ -61,7 +61,7 @@ class ProblemBuilder:
         self._interval: list[IntervalBudget] = []
         self._constraint_names: set[str] = set()
 
-    # -- variables -----------------------------------------------------------------------------------------------------
+    # -- variables --------------------------------------------------------------------------------
 
     def add_variable(
         self,
@@ -76,7 +76,7 @@ class ProblemBuilder:
 
         Args:
             name: Its name, unlike any other's.
-            labels: How many labels, their display strings, or a `LabelSet` (shared when the same object is given again).
+            labels: How many labels, their display strings, or a `LabelSet` (shared when given again).
             cost: One unary cost a label, per copy; 0 when left out. inf forbids a label.
             coordinates: int[K, D], the place of each label on the mesh.
             multiplicity: How many times the unary cost counts.
@@ -97,7 +97,9 @@ class ProblemBuilder:
         else:
             values, residual = split_exact(cost, f"the cost of variable {name!r}")
             if values.shape != (size,):
-                raise InvalidProblemError(f"variable {name!r} has {size} labels but {values.shape} costs; give one cost a label")
+                raise InvalidProblemError(
+                    f"variable {name!r} has {size} labels but {values.shape} costs; give one cost a label"
+                )
         variable = self._register(name, index, multiplicity)
         self._unary.append(np.array(values))
         self._residual.append(residual)
@@ -126,7 +128,9 @@ class ProblemBuilder:
         counts = np.asarray(num_labels, dtype=np.int64)
         if counts.shape != (len(names),):
             raise InvalidProblemError(f"{len(names)} variable names but {counts.shape} label counts")
-        copies = np.ones(len(names), dtype=np.int64) if multiplicity is None else np.asarray(multiplicity, dtype=np.int64)
+        copies = (
+            np.ones(len(names), dtype=np.int64) if multiplicity is None else np.asarray(multiplicity, dtype=np.int64)
+        )
         if copies.shape != counts.shape:
             raise InvalidProblemError(f"{len(names)} variable names but {copies.shape} multiplicities")
         for i in np.flatnonzero(counts < 1)[:1].tolist():
@@ -149,8 +153,7 @@ class ProblemBuilder:
     def _register(self, name: str, label_set: int, multiplicity: int) -> int:
         if name in self._index:
             raise InvalidProblemError(f"variable {name!r} was already added; names must differ")
-        if not isinstance(multiplicity, int | np.integer) or multiplicity < 1:
-            raise InvalidProblemError(f"variable {name!r}: multiplicity must be a whole number ≥ 1, got {multiplicity!r}")
+        _check_multiplicity(f"variable {name!r}", multiplicity)
         self._index[name] = len(self._names)
         self._names.append(str(name))
         self._variable_set.append(label_set)
@@ -188,7 +191,7 @@ class ProblemBuilder:
     def _labels(self, variable: int) -> LabelSet:
         return self._sets[self._variable_set[variable]]
 
-    # -- costs ---------------------------------------------------------------------------------------------------------
+    # -- costs --------------------------------------------------------------------------------
 
     def add_constant(self, value: int | float) -> None:
         """Add a number to every objective."""
@@ -202,11 +205,14 @@ class ProblemBuilder:
         values, residual = split_exact(costs, f"the cost of variable {self._names[v]!r}")
         if values.shape != (self._labels(v).size,):
             raise InvalidProblemError(
-                f"variable {self._names[v]!r} has {self._labels(v).size} labels but {values.shape} costs; give one cost a label"
+                f"variable {self._names[v]!r} has {self._labels(v).size} labels but {values.shape} costs; "
+                "give one cost a label"
             )
         self._accumulate(v, values, residual, 1, 1)
 
-    def _accumulate(self, v: int, values: Float64Array, residual: Int64Array | None, scale: int, own_scale: int) -> None:
+    def _accumulate(
+        self, v: int, values: Float64Array, residual: Int64Array | None, scale: int, own_scale: int
+    ) -> None:
         """unary_v ← own_scale·unary_v + scale·values, exactly where the numbers are whole."""
         block, start, stop = self._block[v]
         old, old_residual = self._unary[block][start:stop], self._residual[block]
@@ -268,8 +274,7 @@ class ProblemBuilder:
                 raise InvalidProblemError(f"edge {what!r}: {error}") from None
         if not 0 <= table < len(self._tables):
             raise InvalidProblemError(f"edge {what!r}: there is no table {table}; {len(self._tables)} were added")
-        if not isinstance(multiplicity, int | np.integer) or multiplicity < 1:
-            raise InvalidProblemError(f"edge {what!r}: multiplicity must be a whole number ≥ 1, got {multiplicity!r}")
+        _check_multiplicity(f"edge {what!r}", multiplicity)
         expected = (self._labels(a).size, self._labels(b).size)
         if self._tables[table].shape != expected:
             raise InvalidProblemError(
@@ -284,7 +289,11 @@ class ProblemBuilder:
         return self._num_edges - 1
 
     def add_edges(
-        self, u: npt.ArrayLike, v: npt.ArrayLike, table: npt.ArrayLike, multiplicity: npt.ArrayLike | None = None
+        self,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike,
+        table: npt.ArrayLike,
+        multiplicity: npt.ArrayLike | None = None,
     ) -> None:
         """Add many pairwise costs at once; self edges are folded as in `add_pairwise`.
 
@@ -300,7 +309,11 @@ class ProblemBuilder:
             raise InvalidProblemError("add_edges needs vectors of one length")
         if not len(a):
             return
-        for what, index, count in (("variable", a, len(self._names)), ("variable", b, len(self._names)), ("table", t, len(self._tables))):
+        for what, index, count in (
+            ("variable", a, len(self._names)),
+            ("variable", b, len(self._names)),
+            ("table", t, len(self._tables)),
+        ):
             if index.min() < 0 or index.max() >= count:
                 bad = int(np.flatnonzero((index < 0) | (index >= count))[0])
                 raise InvalidProblemError(f"edge {bad}: there is no {what} {index[bad]}; there are {count}")
@@ -312,7 +325,8 @@ class ProblemBuilder:
         if len(wrong):
             e = int(wrong[0])
             raise InvalidProblemError(
-                f"edge {e} ({self._names[a[e]]} -- {self._names[b[e]]}): its table has shape {tuple(shapes[e].tolist())}, "
+                f"edge {e} ({self._names[a[e]]} -- {self._names[b[e]]}): its table has shape "
+                f"{tuple(shapes[e].tolist())}, "
                 f"its ends have {(int(sizes[a[e]]), int(sizes[b[e]]))} labels"
             )
         for e in np.flatnonzero(a == b).tolist():
@@ -331,25 +345,31 @@ class ProblemBuilder:
         self._multiplicity[v] = 1  # the diagonal has its own multiplicity, so both are written out
         self._accumulate(v, values, residual, multiplicity, own)
 
-    # -- hard relations ------------------------------------------------------------------------------------------------
+    # -- hard relations --------------------------------------------------------------------------------
 
     def forbid(self, variable: Variable, labels: Iterable[Label] | Label, name: str | None = None) -> str:
         """Forbid some labels of a variable; returns the constraint's name."""
         v = self.variable(variable)
         allowed = ~self._label_mask(v, labels)
-        return self._add_relation(RelationKind.LABELS, v, -1, allowed, name or f"forbid {self._names[v]}", name is not None)
+        return self._add_relation(
+            RelationKind.LABELS, v, -1, allowed, name or f"forbid {self._names[v]}", name is not None
+        )
 
     def allow(self, variable: Variable, labels: Iterable[Label] | Label, name: str | None = None) -> str:
         """Allow only some labels of a variable; returns the constraint's name."""
         v = self.variable(variable)
         allowed = self._label_mask(v, labels)
-        return self._add_relation(RelationKind.LABELS, v, -1, allowed, name or f"allow {self._names[v]}", name is not None)
+        return self._add_relation(
+            RelationKind.LABELS, v, -1, allowed, name or f"allow {self._names[v]}", name is not None
+        )
 
     def fix(self, variable: Variable, label: Label, name: str | None = None) -> str:
         """Fix a variable to one label; returns the constraint's name."""
         v = self.variable(variable)
         allowed = self._label_mask(v, [label])
-        return self._add_relation(RelationKind.LABELS, v, -1, allowed, name or f"fix {self._names[v]}", name is not None)
+        return self._add_relation(
+            RelationKind.LABELS, v, -1, allowed, name or f"fix {self._names[v]}", name is not None
+        )
 
     def allow_pairs(self, u: Variable, v: Variable, allowed: npt.ArrayLike, name: str | None = None) -> str:
         """Allow only the pairs marked in ``allowed``, bool[K_u, K_v]; returns the constraint's name."""
@@ -358,7 +378,9 @@ class ProblemBuilder:
         expected = (self._labels(a).size, self._labels(b).size)
         what = name or f"pairs {self._names[a]} -- {self._names[b]}"
         if mask.shape != expected or mask.dtype != np.bool_:
-            raise InvalidProblemError(f"constraint {what!r}: expected bool{list(expected)}, got {mask.dtype}{list(mask.shape)}")
+            raise InvalidProblemError(
+                f"constraint {what!r}: expected bool{list(expected)}, got {mask.dtype}{list(mask.shape)}"
+            )
         return self._add_relation(RelationKind.PAIRS, a, b, mask, what, name is not None)
 
     def forbid_pairs(
@@ -373,7 +395,11 @@ class ProblemBuilder:
         return self._add_relation(RelationKind.PAIRS, a, b, allowed, what, name is not None)
 
     def tie(
-        self, u: Variable, v: Variable, mapping: Mapping[Label, Label] | npt.ArrayLike | None = None, name: str | None = None
+        self,
+        u: Variable,
+        v: Variable,
+        mapping: Mapping[Label, Label] | npt.ArrayLike | None = None,
+        name: str | None = None,
     ) -> str:
         """Make two variables agree; returns the constraint's name.
 
@@ -399,7 +425,9 @@ class ProblemBuilder:
         else:
             given = np.asarray(mapping)
             if given.shape != (mine.size,) or given.dtype.kind not in "iu":
-                raise InvalidProblemError(f"constraint {what!r}: a tie needs int[{mine.size}], got {given.dtype}{list(given.shape)}")
+                raise InvalidProblemError(
+                    f"constraint {what!r}: a tie needs int[{mine.size}], got {given.dtype}{list(given.shape)}"
+                )
             if given.min() < -1 or given.max() >= theirs.size:
                 raise InvalidProblemError(f"constraint {what!r}: a tie must give labels 0 to {theirs.size - 1}, or -1")
             target[:] = given
@@ -408,7 +436,9 @@ class ProblemBuilder:
     def _two(self, u: Variable, v: Variable) -> tuple[int, int]:
         a, b = self.variable(u), self.variable(v)
         if a == b:
-            raise InvalidProblemError(f"a relation needs two variables, got {self._names[a]!r} twice; use allow or forbid")
+            raise InvalidProblemError(
+                f"a relation needs two variables, got {self._names[a]!r} twice; use allow or forbid"
+            )
         return a, b
 
     def _label_mask(self, v: int, labels: Iterable[Label] | Label) -> BoolArray:
@@ -423,7 +453,7 @@ class ProblemBuilder:
 
     def _add_relation(self, kind: RelationKind, u: int, v: int, array: Array, name: str, given: bool) -> str:
         name = self._claim(name, given)
-        key = (array.dtype.str, array.shape, array.tobytes())
+        key: tuple[str, tuple[int, ...], bytes] = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._array_by_content:
             self._array_by_content[key] = len(self._arrays)
             self._arrays.append(frozen(array.copy(), array.dtype))
@@ -446,13 +476,17 @@ class ProblemBuilder:
         for a, b, array in zip(np.asarray(u).tolist(), np.asarray(v).tolist(), arrays, strict=True):
             first = self._labels(self.variable(a)).size
             second = None if kind is RelationKind.LABELS else self._labels(self._two(a, b)[1]).size
-            expected = (first, second) if kind is RelationKind.PAIRS else (first,)
+            expected: tuple[int, ...] = (first, second or 0) if kind is RelationKind.PAIRS else (first,)
             dtype = np.dtype(np.int32 if kind is RelationKind.TIE else np.bool_)
             if array.shape != expected or array.dtype != dtype:
-                raise InvalidProblemError(f"constraint {name!r}: expected {dtype}{list(expected)}, got {array.dtype}{list(array.shape)}")
+                raise InvalidProblemError(
+                    f"constraint {name!r}: expected {dtype}{list(expected)}, got {array.dtype}{list(array.shape)}"
+                )
             if kind is RelationKind.TIE and (array.min() < -1 or array.max() >= (second or 0)):
-                raise InvalidProblemError(f"constraint {name!r}: a tie must give labels 0 to {(second or 0) - 1}, or -1")
-            key = (array.dtype.str, array.shape, array.tobytes())
+                raise InvalidProblemError(
+                    f"constraint {name!r}: a tie must give labels 0 to {(second or 0) - 1}, or -1"
+                )
+            key: tuple[str, tuple[int, ...], bytes] = (array.dtype.str, array.shape, array.tobytes())
             if key not in self._array_by_content:
                 self._array_by_content[key] = len(self._arrays)
                 self._arrays.append(frozen(array.copy(), dtype))
@@ -462,7 +496,9 @@ class ProblemBuilder:
         """Reserve a constraint name; a derived one gets a number when it is taken."""
         if name in self._constraint_names:
             if given:
-                raise InvalidProblemError(f"there is already a constraint {name!r}; names must differ so that each can be removed")
+                raise InvalidProblemError(
+                    f"there is already a constraint {name!r}; names must differ so that each can be removed"
+                )
             number = 2
             while f"{name} #{number}" in self._constraint_names:
                 number += 1
@@ -470,7 +506,7 @@ class ProblemBuilder:
         self._constraint_names.add(name)
         return name
 
-    # -- budgets -------------------------------------------------------------------------------------------------------
+    # -- budgets --------------------------------------------------------------------------------
 
     def add_budget(
         self,
@@ -523,12 +559,17 @@ class ProblemBuilder:
         listed = [(self.variable(v), start, stop, w) for v, start, stop, w in rows]
         for v, start, stop, _ in listed:
             if stop < start:
-                raise InvalidProblemError(f"budget {name!r}: variable {self._names[v]!r} is live over [{start}, {stop}), which ends before it starts")
+                raise InvalidProblemError(
+                    f"budget {name!r}: variable {self._names[v]!r} is live over [{start}, {stop}), "
+                    "which ends before it starts"
+                )
         ptr, flat = self._weights(name, [(v, w) for v, _, _, w in listed])
         if flat.size and flat.min() < 0:
             raise InvalidProblemError(f"budget {name!r}: what is live uses ≥ 0, got a weight of {flat.min()}")
         if not np.isfinite(float(limit)):
-            raise InvalidProblemError(f"budget {name!r}: the limit must be finite, got {limit!r}; leave the budget out instead")
+            raise InvalidProblemError(
+                f"budget {name!r}: the limit must be finite, got {limit!r}; leave the budget out instead"
+            )
         self._check_price(name, price)
         columns = [np.array([row[i] for row in listed], dtype=np.int64) for i in range(3)]
         self._claim(name, True)
@@ -560,13 +601,18 @@ class ProblemBuilder:
                 if array.dtype.kind not in "if":
                     array = array.astype(np.float64)
             except (TypeError, ValueError):
-                raise InvalidProblemError(f"budget {name!r}: the weights of {self._names[v]!r} are not numbers") from None
+                raise InvalidProblemError(
+                    f"budget {name!r}: the weights of {self._names[v]!r} are not numbers"
+                ) from None
             if array.shape != (self._labels(v).size,):
                 raise InvalidProblemError(
-                    f"budget {name!r}: variable {self._names[v]!r} has {self._labels(v).size} labels but {array.shape} weights"
+                    f"budget {name!r}: variable {self._names[v]!r} has {self._labels(v).size} labels "
+                    f"but {array.shape} weights"
                 )
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise InvalidProblemError(f"budget {name!r}: the weights of {self._names[v]!r} must be finite; forbid the label instead")
+                raise InvalidProblemError(
+                    f"budget {name!r}: the weights of {self._names[v]!r} must be finite; forbid the label instead"
+                )
             parts.append(array)
         flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
         if flat.dtype.kind == "f" and flat.size and np.abs(flat).max() < 2.0**53 and (flat == np.floor(flat)).all():
@@ -575,7 +621,7 @@ class ProblemBuilder:
         np.cumsum([len(part) for part in parts], out=ptr[1:])
         return frozen(ptr, np.int64), frozen(flat, np.int64 if flat.dtype.kind == "i" else np.float64)
 
-    # -- build ---------------------------------------------------------------------------------------------------------
+    # -- build --------------------------------------------------------------------------------
 
     def build(self) -> PlacementProblem:
         """The immutable problem of everything added so far; the builder can go on."""
@@ -585,7 +631,8 @@ class ProblemBuilder:
         if self._edge_names:
             ends = zip(columns[0].tolist(), columns[1].tolist(), strict=True)
             names = tuple(
-                self._edge_names.get(e) or f"{self._names[int(u)]} -- {self._names[int(v)]}" for e, (u, v) in enumerate(ends)
+                self._edge_names.get(e) or f"{self._names[int(u)]} -- {self._names[int(v)]}"
+                for e, (u, v) in enumerate(ends)
             )
         rows = self._rows
         relations = Relations(
@@ -622,9 +669,17 @@ class ProblemBuilder:
         if all(residual is None or not residual.any() for residual in self._residual):
             return flat, None
         parts = [
-            np.zeros(len(u), dtype=np.int64) if r is None else r for u, r in zip(self._unary, self._residual, strict=True)
+            np.zeros(len(u), dtype=np.int64) if r is None else r
+            for u, r in zip(self._unary, self._residual, strict=True)
         ]
         return flat, frozen(np.concatenate(parts), np.int64)
+
+
+def _check_multiplicity(what: str, multiplicity: object) -> None:
+    if not isinstance(multiplicity, int | np.integer) or not 1 <= int(multiplicity) < 2**31:
+        raise InvalidProblemError(
+            f"{what}: multiplicity must be a whole number from 1 to 2^31 - 1, got {multiplicity!r}"
+        )
 
 
 def _large(values: Float64Array, scale: int) -> bool:

@@ -83,7 +83,9 @@ def without(problem: PlacementProblem, names: Iterable[str]) -> PlacementProblem
     for name in gone:
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
-            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else f"; it has {len(known)} named constraints"
+            hint = (
+                f"; did you mean {', '.join(map(repr, near))}?" if near else f"; it has {len(known)} named constraints"
+            )
             raise InvalidProblemError(f"problem {problem.name!r} has no constraint {name!r}{hint}")
     stay = np.array([name not in gone for name in problem.relations.names], dtype=np.bool_)
     return replace(
@@ -98,7 +100,9 @@ def restrict(problem: PlacementProblem, labels: Mapping[int | str, Iterable[int]
     """See `PlacementProblem.restrict`."""
     if isinstance(labels, np.ndarray):
         if labels.shape != problem.unary.shape or labels.dtype != np.bool_:
-            raise InvalidProblemError(f"a label mask must be bool[{len(problem.unary)}], got {labels.dtype}{list(labels.shape)}")
+            raise InvalidProblemError(
+                f"a label mask must be bool[{len(problem.unary)}], got {labels.dtype}{list(labels.shape)}"
+            )
         mask: BoolArray = labels
     else:
         mask = np.ones(len(problem.unary), dtype=np.bool_)
@@ -243,7 +247,7 @@ def _take_tables(
     for table, rows, cols in unique.tolist():
         old = problem.tables[table]
         pick = (None if rows < 0 else selections[rows], None if cols < 0 else selections[cols])
-        tables.append(old if pick == (None, None) else old.take(*pick))
+        tables.append(old if rows < 0 and cols < 0 else old.take(*pick))
     return tuple(tables), edge_table.reshape(-1)
 
 
@@ -262,7 +266,9 @@ def _take_relations(problem: PlacementProblem, selections: list[Int64Array], sel
             if pick_v >= 0 and relation.kind is RelationKind.PAIRS:
                 array = array[:, selections[pick_v]]
             elif pick_v >= 0:
-                moved = np.full(int(problem.num_labels[relation.v]) + 1, -1, dtype=np.int32)  # last entry: where -1 points
+                moved = np.full(
+                    int(problem.num_labels[relation.v]) + 1, -1, dtype=np.int32
+                )  # last entry: where -1 points
                 moved[selections[pick_v]] = np.arange(len(selections[pick_v]))
                 array = moved[array]
             shared[key] = len(arrays)

@@ -83,9 +83,13 @@ class LabelSet:
             if self.names is None and label.isdigit() and int(label) < self.size:
                 return int(label)
             some = ", ".join(name for name, _ in zip(self, range(6), strict=False))
-            raise InvalidProblemError(f"no label {label!r}; there are {self.size}: {some}{', …' if self.size > 6 else ''}")
+            raise InvalidProblemError(
+                f"no label {label!r}; there are {self.size}: {some}{', …' if self.size > 6 else ''}"
+            )
         if not 0 <= int(label) < self.size:
-            raise InvalidProblemError(f"label index {label} is out of range: there are {self.size} labels, 0 to {self.size - 1}")
+            raise InvalidProblemError(
+                f"label index {label} is out of range: there are {self.size} labels, 0 to {self.size - 1}"
+            )
         return int(label)
 
     def take(self, indices: npt.NDArray[Any]) -> LabelSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -71,7 +71,7 @@ class PlacementProblem:
     interval_budgets: tuple[IntervalBudget, ...] = ()
     constant: int | float = 0
 
-    # -- sizes ---------------------------------------------------------------------------------------------------------
+    # -- sizes --------------------------------------------------------------------------------
 
     @property
     def num_variables(self) -> int:
@@ -99,7 +99,7 @@ class PlacementProblem:
         ptr.flags.writeable = False
         return ptr
 
-    # -- reading -------------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------
 
     def labels(self, variable: int) -> LabelSet:
         """The label set of a variable."""
@@ -135,9 +135,14 @@ class PlacementProblem:
             raise InvalidProblemError(f"problem {self.name!r} has no variable {name!r}") from None
 
     @property
+    def budgets(self) -> tuple[LinearBudget | IntervalBudget, ...]:
+        """All budgets, linear ones first."""
+        return (*self.linear_budgets, *self.interval_budgets)
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         """Names of all removable constraints: relations and budgets, each once, in order."""
-        budgets = [budget.name for budget in (*self.linear_budgets, *self.interval_budgets)]
+        budgets = [budget.name for budget in self.budgets]
         return tuple(dict.fromkeys((*self.relations.names, *budgets)))
 
     @property
@@ -153,7 +158,7 @@ class PlacementProblem:
     @cached_property
     def is_integral(self) -> bool:
         """Whether every objective is a whole number: all finite costs, and all soft prices and weights, are."""
-        soft = [b for b in (*self.linear_budgets, *self.interval_budgets) if b.price is not None]
+        soft = [budget for budget in self.budgets if budget.price is not None]
         numbers: list[int | float] = [self.constant]
         for budget in soft:
             limits = (budget.limit,) if isinstance(budget, IntervalBudget) else (budget.lower, budget.upper)
@@ -171,7 +176,7 @@ class PlacementProblem:
 
         return problem_stats(self)
 
-    # -- identity ------------------------------------------------------------------------------------------------------
+    # -- identity --------------------------------------------------------------------------------
 
     @cached_property
     def digest(self) -> str:
@@ -180,10 +185,15 @@ class PlacementProblem:
         update_digest(digest, ("berthage-problem-1", self.name, self.constant, self.variable_names, self.edge_names))
         update_digest(digest, (self.variable_label_set, self.multiplicity, self.unary, self.unary_residual))
         update_digest(digest, (self.edge_u, self.edge_v, self.edge_table, self.edge_multiplicity))
-        pieces = (*self.label_sets, *self.tables, self.relations, *self.linear_budgets, *self.interval_budgets)
-        for piece in pieces:
+        for piece in self._pieces():
             update_digest(digest, (type(piece).__name__, *piece.digest_parts()))
         return digest.hexdigest()
+
+    def _pieces(self) -> Iterator[LabelSet | CostTable | Relations | LinearBudget | IntervalBudget]:
+        yield from self.label_sets
+        yield from self.tables
+        yield self.relations
+        yield from self.budgets
 
     def __eq__(self, other: object) -> bool:
         """Equal content."""
@@ -196,12 +206,13 @@ class PlacementProblem:
     def __repr__(self) -> str:
         """Name and sizes."""
         return (
-            f"PlacementProblem({self.name!r}, variables={self.num_variables}, labels={len(self.unary)}, edges={self.num_edges}, "
+            f"PlacementProblem({self.name!r}, variables={self.num_variables}, labels={len(self.unary)}, "
+            f"edges={self.num_edges}, "
             f"tables={len(self.tables)}, relations={len(self.relations)}, "
-            f"budgets={len(self.linear_budgets) + len(self.interval_budgets)})"
+            f"budgets={len(self.budgets)})"
         )
 
-    # -- assignments ---------------------------------------------------------------------------------------------------
+    # -- assignments --------------------------------------------------------------------------------
 
     def check_assignment(self, assignment: npt.ArrayLike) -> Int32Array:
         """Return `assignment` as int32[n] after checking its length and range.
@@ -211,7 +222,9 @@ class PlacementProblem:
         """
         raw = np.asarray(assignment)
         if raw.shape != (self.num_variables,):
-            raise InvalidProblemError(f"an assignment needs one label index a variable: {self.num_variables}, got shape {raw.shape}")
+            raise InvalidProblemError(
+                f"an assignment needs one label index a variable: {self.num_variables}, got shape {raw.shape}"
+            )
         if raw.dtype.kind not in "iu" and raw.size:
             raise InvalidProblemError(f"an assignment holds label indices (integers), got {raw.dtype}")
         bad = np.flatnonzero((raw < 0) | (raw >= self.num_labels))
@@ -223,7 +236,7 @@ class PlacementProblem:
             )
         return raw.astype(np.int32)
 
-    # -- derivations ---------------------------------------------------------------------------------------------------
+    # -- derivations --------------------------------------------------------------------------------
 
     def restrict(self, labels: Mapping[int | str, Iterable[int]] | npt.NDArray[np.bool_]) -> Derived:
         """Keep only some labels.
@@ -243,7 +256,7 @@ class PlacementProblem:
         return restrict(self, labels)
 
     def project(self, variables: Iterable[int | str] | Array) -> Derived:
-        """The problem induced on some variables: what touches only them is kept, budgets keep their rows, the rest goes.
+        """The problem induced on some variables: what touches only them is kept, budgets keep their rows.
 
         The constant is kept. Budgets keep their limits, so a budget of the projection is necessary, not sufficient.
         """

@@ -85,7 +85,7 @@ def problem_stats(problem: PlacementProblem) -> ProblemStats:
 def component_of(problem: PlacementProblem) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """int64[n], the least variable index of each variable's connected component (edges, relations, budgets)."""
     pair_rows = problem.relations.v >= 0
-    chains = [b.variables for b in (*problem.linear_budgets, *problem.interval_budgets) if len(b.variables) > 1]
+    chains = [b.variables for b in problem.budgets if len(b.variables) > 1]
     u = np.concatenate([problem.edge_u, problem.relations.u[pair_rows], *(c[:-1] for c in chains)]).astype(np.int64)
     v = np.concatenate([problem.edge_v, problem.relations.v[pair_rows], *(c[1:] for c in chains)]).astype(np.int64)
     label = np.arange(problem.num_variables, dtype=np.int64)

@@ -13,11 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage.errors import InvalidProblemError, PluginError
-from berthage.problem.arrays import Array, BoolArray, Float64Array, Int32Array, Int64Array, frozen, is_whole, split_exact
+from berthage.problem.arrays import (
+    Array,
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    frozen,
+    is_whole,
+    split_exact,
+)
 
 __all__ = ["ClassedTable", "CostOracle", "CostTable", "DenseTable", "LazyTable"]
 
 Indices = npt.NDArray[np.integer]
+Where = npt.NDArray[np.integer] | int
 
 
 class CostTable(ABC):
@@ -36,7 +46,7 @@ class CostTable(ABC):
         """Number of rows and of columns."""
 
     @abstractmethod
-    def exact(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> tuple[Float64Array, Int64Array | None]:
+    def exact(self, rows: Where, cols: Where) -> tuple[Float64Array, Int64Array | None]:
         """Entries at broadcast indices as float64 values and, if needed, the int64 residual that makes them exact."""
 
     @abstractmethod
@@ -64,7 +74,7 @@ class CostTable(ABC):
     def is_integral(self) -> bool:
         """Whether every finite entry is known to be a whole number."""
 
-    def lookup(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Float64Array:
+    def lookup(self, rows: Where, cols: Where) -> Float64Array:
         """Entries at broadcast indices, float64."""
         return self.exact(rows, cols)[0]
 
@@ -102,7 +112,7 @@ class DenseTable(CostTable):
         """The matrix, float64[rows, cols], read-only."""
         return self._values
 
-    def exact(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> tuple[Float64Array, Int64Array | None]:
+    def exact(self, rows: Where, cols: Where) -> tuple[Float64Array, Int64Array | None]:
         """See `CostTable.exact`."""
         return self._values[rows, cols], None if self.residual is None else self.residual[rows, cols]
 
@@ -116,7 +126,10 @@ class DenseTable(CostTable):
 
     def take(self, rows: Indices | None, cols: Indices | None) -> DenseTable:
         """See `CostTable.take`."""
-        return DenseTable(_select(self._values, rows, cols), None if self.residual is None else _select(self.residual, rows, cols))
+        return DenseTable(
+            _select(self._values, rows, cols),
+            None if self.residual is None else _select(self.residual, rows, cols),
+        )
 
     def transpose(self) -> DenseTable:
         """See `CostTable.transpose`."""
@@ -151,11 +164,18 @@ class ClassedTable(CostTable):
         self.table = table
         self.row_class: Int32Array = frozen(row_class, np.int32)
         self.col_class: Int32Array = frozen(col_class, np.int32)
-        for name, classes, count in (("row", self.row_class, table.shape[0]), ("column", self.col_class, table.shape[1])):
+        for name, classes, count in (
+            ("row", self.row_class, table.shape[0]),
+            ("column", self.col_class, table.shape[1]),
+        ):
             if classes.ndim != 1 or not classes.size:
-                raise InvalidProblemError(f"{name} classes must be a vector with one class a label, got shape {classes.shape}")
+                raise InvalidProblemError(
+                    f"{name} classes must be a vector with one class a label, got shape {classes.shape}"
+                )
             if classes.min() < 0 or classes.max() >= count:
-                raise InvalidProblemError(f"{name} classes must lie in 0 to {count - 1}, got {classes.min()} to {classes.max()}")
+                raise InvalidProblemError(
+                    f"{name} classes must lie in 0 to {count - 1}, got {classes.min()} to {classes.max()}"
+                )
 
     @property
     def kind(self) -> Literal["classed"]:
@@ -167,7 +187,7 @@ class ClassedTable(CostTable):
         """Number of rows and of columns (labels, not classes)."""
         return (len(self.row_class), len(self.col_class))
 
-    def exact(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> tuple[Float64Array, Int64Array | None]:
+    def exact(self, rows: Where, cols: Where) -> tuple[Float64Array, Int64Array | None]:
         """See `CostTable.exact`."""
         return self.table.exact(self.row_class[rows], self.col_class[cols])
 
@@ -258,7 +278,13 @@ class LazyTable(CostTable):
 
     def _view(self, rows: Indices, cols: Indices, transposed: bool) -> LazyTable:
         view = object.__new__(LazyTable)
-        view.oracle, view._memo, view._rows, view._cols, view._transposed = self.oracle, self._memo, rows, cols, transposed
+        view.oracle, view._memo, view._rows, view._cols, view._transposed = (
+            self.oracle,
+            self._memo,
+            rows,
+            cols,
+            transposed,
+        )
         return view
 
     @property
@@ -277,12 +303,12 @@ class LazyTable(CostTable):
         """Entries priced by the oracle so far, over all views of this table."""
         return self._memo.calls
 
-    def _locate(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> tuple[Array, Array]:
+    def _locate(self, rows: Where, cols: Where) -> tuple[Array, Array]:
         first, second = (cols, rows) if self._transposed else (rows, cols)
         where = np.broadcast_arrays(self._rows[first], self._cols[second])
         return where[0], where[1]
 
-    def exact(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> tuple[Float64Array, Int64Array | None]:
+    def exact(self, rows: Where, cols: Where) -> tuple[Float64Array, Int64Array | None]:
         """Price what is not yet known, then look up. Lazy costs are floats: there is no residual.
 
         Raises:
@@ -311,16 +337,17 @@ class LazyTable(CostTable):
         if low.any():
             i = int(np.flatnonzero(low)[0])
             raise PluginError(
-                f"the oracle of a lazy table priced entry ({rows[i]}, {cols[i]}) at {prices[i]!r}, below its own lower bound {bounds[i]!r}"
+                f"the oracle of a lazy table priced entry ({rows[i]}, {cols[i]}) at {prices[i]!r}, "
+                f"below its own lower bound {bounds[i]!r}"
             )
 
-    def bounds(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Float64Array:
+    def bounds(self, rows: Where, cols: Where) -> Float64Array:
         """Lower bounds of entries without pricing any; the price itself where it is known."""
         r, c = self._locate(rows, cols)
         bounds = np.asarray(self.oracle.lower_bound(r.ravel(), c.ravel()), dtype=np.float64).reshape(r.shape)
         return np.where(self._memo.known[r, c], self._memo.prices[r, c], bounds)
 
-    def known(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> BoolArray:
+    def known(self, rows: Where, cols: Where) -> BoolArray:
         """Whether the entries have been priced."""
         r, c = self._locate(rows, cols)
         known: BoolArray = self._memo.known[r, c]

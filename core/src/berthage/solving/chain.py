@@ -137,7 +137,10 @@ def _lift(node: _Node, queue: Iterator[Int32Array]) -> Int32Array:
     promised = [evaluate(child.problem, part) for child, part in zip(node.children, parts, strict=True)]
     if all(part.feasible for part in promised):
         total = sum(part.objective for part in promised)
-        slack = 1e-9 * max(1.0, abs(float(total)), *(abs(float(p.objective)) for p in promised)) + 2.0 * node.reduced.bound_error
+        slack = (
+            1e-9 * max(1.0, abs(float(total)), *(abs(float(p.objective)) for p in promised))
+            + 2.0 * node.reduced.bound_error
+        )
         if not evaluation.feasible or abs(float(evaluation.objective - total)) > slack:
             raise PluginError(
                 f"reduction {node.name!r} lifted an assignment of cost {total} to one of cost {evaluation.objective}"

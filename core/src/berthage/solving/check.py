@@ -57,14 +57,19 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
     if objective is not None and float(bound) > float(objective):
         excess = float(bound) - float(objective)
         if not excess <= FALSE_BOUND_TOLERANCE * max(1.0, abs(float(objective))):
-            complaint = complaint or f"the bound {bound!r} is above the objective {objective!r} of a feasible assignment"
+            complaint = (
+                complaint or f"the bound {bound!r} is above the objective {objective!r} of a feasible assignment"
+            )
             bound = -math.inf
         else:
             bound = float(objective)
     if claim.reason is Reason.INFEASIBLE and objective is not None:
         complaint = complaint or f"it said infeasible, but a feasible assignment costs {objective}"
     if complaint:
-        termination = Termination(Reason.NUMERICAL_ERROR, detail=f"what the solver returned did not stand up to checking: {complaint}")
+        termination = Termination(
+            Reason.NUMERICAL_ERROR,
+            detail=f"what the solver returned did not stand up to checking: {complaint}",
+        )
         return CheckedOutcome(termination, assignment, objective, bound, None)
     cutoff = context.params.cutoff
     if cutoff is not None and objective is None and bound > cutoff and claim.reason is not Reason.INFEASIBLE:
@@ -72,7 +77,9 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
     if objective is not None:
         claim = _with_assignment(claim, objective, bound, context)
     elif claim.reason in (Reason.OPTIMAL, Reason.FEASIBLE):
-        claim = Termination(Reason.NUMERICAL_ERROR, detail=f"the solver said {claim.reason.value} but gave no assignment")
+        claim = Termination(
+            Reason.NUMERICAL_ERROR, detail=f"the solver said {claim.reason.value} but gave no assignment"
+        )
     return CheckedOutcome(claim, assignment, objective, bound, outcome.infeasibility)
 
 

@@ -100,7 +100,7 @@ class RunContext:
         return self._clock.remaining()
 
     def stop_reason(self) -> Limit | None:
-        """`Limit.TIME` or `Limit.INTERRUPTED` when it is time to stop, else None. Poll it at least ten times a second."""
+        """`Limit.TIME` or `Limit.INTERRUPTED` when it is time to stop, else None. Poll it often."""
         return self._clock.stop_reason()
 
     @contextmanager

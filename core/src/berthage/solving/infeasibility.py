@@ -52,7 +52,9 @@ def _no_label(problem: PlacementProblem, allowed: BoolArray) -> Infeasibility | 
     )
 
 
-def least_and_greatest(budget: LinearBudget | IntervalBudget, problem: PlacementProblem, allowed: BoolArray) -> tuple[Array, Array]:
+def least_and_greatest(
+    budget: LinearBudget | IntervalBudget, problem: PlacementProblem, allowed: BoolArray
+) -> tuple[Array, Array]:
     """Least and greatest weight of every row of a budget over the allowed labels; [k] each, dtype of the weights."""
     if not len(budget.variables):
         return budget.weights[:0], budget.weights[:0]
@@ -75,7 +77,9 @@ def _linear(budget: LinearBudget, problem: PlacementProblem, allowed: BoolArray)
         detail = f"budget {budget.name!r}: the least possible sum is {least}, above its upper limit {budget.upper}"
         return Infeasibility(detail, (budget.name,), least_limit=least)
     if np.isfinite(budget.lower) and greatest < budget.lower - _slack(budget, budget.lower):
-        detail = f"budget {budget.name!r}: the greatest possible sum is {greatest}, below its lower limit {budget.lower}"
+        detail = (
+            f"budget {budget.name!r}: the greatest possible sum is {greatest}, below its lower limit {budget.lower}"
+        )
         return Infeasibility(detail, (budget.name,), least_limit=greatest)
     return None
 
@@ -172,7 +176,7 @@ def describe_clash(problem: PlacementProblem, names: tuple[str, ...]) -> str:
     if not names:
         return "the infinite costs alone leave no assignment"
     kinds = {r.name: RelationKind(r.kind).name.lower() for r in problem.relations}
-    kinds |= {b.name: "budget" for b in (*problem.linear_budgets, *problem.interval_budgets)}
+    kinds |= {b.name: "budget" for b in problem.budgets}
     listed = ", ".join(f"{name!r} ({kinds[name]})" for name in names[:12])
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     verb = "cannot hold" if len(names) == 1 else "cannot hold together"

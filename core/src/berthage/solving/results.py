@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from berthage.errors import SolutionUnavailableError
 from berthage.evaluate import Evaluation
 from berthage.problem.arrays import Int32Array
 
-__all__ = ["Infeasibility", "Limit", "Reason", "SolveResult", "SolverOutcome", "Termination", "Timing", "TracePoint"]
+__all__ = [
+    "Infeasibility",
+    "Limit",
+    "Reason",
+    "SolveResult",
+    "SolverOutcome",
+    "Termination",
+    "Timing",
+    "TracePoint",
+]
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why a solve ended."""
 
     OPTIMAL = "optimal"
@@ -31,7 +40,7 @@ class Reason(str, Enum):
     """The numbers defeated the solver, or what it returned did not stand up to core's check."""
 
 
-class Limit(str, Enum):
+class Limit(StrEnum):
     """What stopped a solve that proved nothing. Set exactly when the reason is FEASIBLE or NO_SOLUTION_FOUND."""
 
     TIME = "time"
@@ -66,7 +75,9 @@ class Termination:
         """Check the invariant between reason and limit."""
         stopped = self.reason in (Reason.FEASIBLE, Reason.NO_SOLUTION_FOUND)
         if stopped != (self.limit is not None):
-            raise ValueError(f"a limit is given exactly for feasible and no_solution_found, got {self.reason} with {self.limit}")
+            raise ValueError(
+                f"a limit is given exactly for feasible and no_solution_found, got {self.reason} with {self.limit}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from berthage.errors import BerthageError, OptionError, PluginError
 from berthage.evaluate import evaluate
+from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.registry import Registry, SolverInfo, build_options, load_registry
 from berthage.solving.chain import Reduction, ReductionChain, run_chain
@@ -87,7 +88,8 @@ def solve(
         solver: A solver's name, an object with a ``solve`` method, or a callable of the same arguments.
         params: Common parameters.
         options: The solver's own options, as a mapping or an instance of its options class.
-        presolve: True for every registered reduction, False for none, or the ones to run, by name or as objects.
+        presolve: True for every registered reduction that runs by default, False for none, or the ones to run, by name
+            or as objects.
         certify: Name of a solver whose bound is computed as well; the better bound stands.
         registry: Where names are looked up; read from what is installed when left out.
         **shortcuts: Fields of `SolveParams`, for instance ``time_limit=10``.
@@ -127,7 +129,9 @@ class _Run:
         self._tell("solve_started", None, -math.inf)
         chain: ReductionChain | None = None
         if self.params.warm_start is not None:
-            self.whole.offer(start := self.problem.check_assignment(self.params.warm_start), evaluate(self.problem, start))
+            self.whole.offer(
+                start := self.problem.check_assignment(self.params.warm_start), evaluate(self.problem, start)
+            )
         infeasibility = static_infeasibility(self.problem)
         if infeasibility is None:
             try:
@@ -136,9 +140,17 @@ class _Run:
             except KeyboardInterrupt:
                 self.clock.interrupted = True
         if infeasibility is not None:
-            checked = CheckedOutcome(Termination(Reason.INFEASIBLE, detail=infeasibility.detail), None, None, math.inf, infeasibility)
+            checked = CheckedOutcome(
+                Termination(Reason.INFEASIBLE, detail=infeasibility.detail),
+                None,
+                None,
+                math.inf,
+                infeasibility,
+            )
         elif chain is None:
-            checked = CheckedOutcome(Termination(Reason.NO_SOLUTION_FOUND, Limit.INTERRUPTED), None, None, -math.inf, None)
+            checked = CheckedOutcome(
+                Termination(Reason.NO_SOLUTION_FOUND, Limit.INTERRUPTED), None, None, -math.inf, None
+            )
         else:
             checked = self._solve_parts(chain)
         checked = self._whole_outcome(checked)
@@ -164,12 +176,12 @@ class _Run:
             reductions=chain.reports if chain is not None else (),
         )
 
-    # -- steps ---------------------------------------------------------------------------------------------------------
+    # -- steps --------------------------------------------------------------------------------
 
     def _reduce(self, presolve: bool | Sequence[str | Reduction]) -> ReductionChain:
         wanted: Sequence[str | Reduction]
         if isinstance(presolve, bool):
-            available = [i for i in self.registry.reductions if not self.registry.unavailable_reason(i)]
+            available = [i for i in self.registry.reductions if i.default and not self.registry.unavailable_reason(i)]
             wanted = [info.name for info in available] if presolve else []
         else:
             wanted = [presolve] if isinstance(presolve, str) else presolve
@@ -205,11 +217,19 @@ class _Run:
         return self._combine(chain, done)
 
     def _solve_part(self, part: PlacementProblem, context: SolveContext) -> CheckedOutcome:
-        if part.num_variables == 0:
-            assignment = part.check_assignment(np.zeros(0, dtype=np.int32))
-            return check_outcome(part, SolverOutcome(Termination(Reason.OPTIMAL), assignment, float(part.constant)), context)
         if (reason := static_infeasibility(part)) is not None:
-            return check_outcome(part, SolverOutcome(Termination(Reason.INFEASIBLE, detail=reason.detail), None, math.inf, reason), context)
+            return check_outcome(
+                part,
+                SolverOutcome(Termination(Reason.INFEASIBLE, detail=reason.detail), None, math.inf, reason),
+                context,
+            )
+        if part.num_variables == 0:
+            nothing = part.check_assignment(np.zeros(0, dtype=np.int32))
+            cost = evaluate(part, nothing).objective
+            cutoff = context.params.cutoff
+            counts = cutoff is None or cost <= cutoff
+            outcome = SolverOutcome(Termination(Reason.OPTIMAL), nothing if counts else None, float(cost))
+            return check_outcome(part, outcome, context)
         try:
             outcome = self.named.run(part, context.params, self.named.options, context)
         except KeyboardInterrupt:
@@ -232,15 +252,19 @@ class _Run:
     def _combine(self, chain: ReductionChain, parts: list[CheckedOutcome]) -> CheckedOutcome:
         """The whole problem's outcome from its parts'."""
         if not parts:
-            assignment = chain.lift([])
-            objective = evaluate(self.problem, assignment).objective
-            return CheckedOutcome(Termination(Reason.OPTIMAL), assignment, objective, float(objective), None)
+            only = chain.lift([])
+            cost = evaluate(self.problem, only).objective
+            return CheckedOutcome(Termination(Reason.OPTIMAL), only, cost, float(cost), None)
         for part in parts:
             if part.termination.reason is Reason.INFEASIBLE:
                 return replace(part, assignment=None, objective=None, bound=math.inf)
-        bound = math.fsum(part.bound for part in parts) - chain.bound_error if all(p.bound > -math.inf for p in parts) else -math.inf
-        assignment = None
-        objective = None
+        bound = (
+            math.fsum(part.bound for part in parts) - chain.bound_error
+            if all(p.bound > -math.inf for p in parts)
+            else -math.inf
+        )
+        assignment: Int32Array | None = None
+        objective: int | float | None = None
         if all(part.assignment is not None for part in parts):
             assignment = chain.lift([part.assignment for part in parts if part.assignment is not None])
             objective = evaluate(self.problem, assignment).objective
@@ -249,14 +273,14 @@ class _Run:
 
     def _whole_outcome(self, checked: CheckedOutcome) -> CheckedOutcome:
         """The final check on the original problem, with every assignment known for it."""
-        claim = checked.termination
-        assignment = checked.assignment
-        cutoff = self.params.cutoff
+        claim, assignment, cutoff = checked.termination, checked.assignment, self.params.cutoff
         if assignment is not None and cutoff is not None and evaluate(self.problem, assignment).objective > cutoff:
-            proved = claim.reason is Reason.OPTIMAL
-            detail = f"no assignment costs {cutoff} or less: the least costs {checked.objective}"
-            claim = Termination(Reason.INFEASIBLE, detail=detail) if proved else Termination(Reason.NO_SOLUTION_FOUND, claim.limit or Limit.OTHER, claim.detail)
             assignment = None
+            if claim.reason is Reason.OPTIMAL:
+                detail = f"no assignment costs {cutoff} or less: the least costs {checked.objective}"
+                claim = Termination(Reason.INFEASIBLE, detail=detail)
+            elif claim.reason is Reason.FEASIBLE:
+                claim = Termination(Reason.NO_SOLUTION_FOUND, claim.limit, claim.detail)
         if claim.reason is Reason.NUMERICAL_ERROR:
             if assignment is not None:
                 self.whole.incumbent(assignment)
@@ -270,7 +294,12 @@ class _Run:
     def _certify(self, checked: CheckedOutcome, name: str) -> CheckedOutcome:
         with self.clock.phase("certify"):
             limit = None if self.params.time_limit is None else self.clock.remaining()
-            other = _Run(self.problem, SolveParams(time_limit=limit, seed=self.params.seed, threads=self.params.threads), _named(name, None, self.registry), self.registry)
+            other = _Run(
+                self.problem,
+                SolveParams(time_limit=limit, seed=self.params.seed, threads=self.params.threads),
+                _named(name, None, self.registry),
+                self.registry,
+            )
             found = other.result(True, None)
         self.stats["certified_by"] = name
         self.stats["certified_bound"] = found.bound
@@ -294,7 +323,12 @@ class _Run:
             trial = base.without(*sorted(base_names - set(kept))).problem
             if static_infeasibility(trial) is not None:
                 return True
-            run = _Run(trial, SolveParams(time_limit=deadline.remaining(), gap=math.inf, seed=self.params.seed), self.named, self.registry)
+            run = _Run(
+                trial,
+                SolveParams(time_limit=deadline.remaining(), gap=math.inf, seed=self.params.seed),
+                self.named,
+                self.registry,
+            )
             reason = run._feasible()
             return None if reason is None else not reason
 
@@ -303,7 +337,10 @@ class _Run:
             if everything is False and self.params.cutoff is not None:
                 detail = f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
                 found = Infeasibility(detail)
-            elif everything and (clash := clashing_constraints([n for n in names if n in base_names], infeasible)) is not None:
+            elif (
+                everything
+                and (clash := clashing_constraints([n for n in names if n in base_names], infeasible)) is not None
+            ):
                 found = Infeasibility(describe_clash(self.problem, clash), clash)
             else:
                 found = Infeasibility(checked.termination.detail or "no assignment satisfies all constraints", names)
@@ -322,13 +359,17 @@ class _Run:
             return True
         return False if checked.termination.reason is Reason.INFEASIBLE else None
 
-    # -- progress ------------------------------------------------------------------------------------------------------
+    # -- progress --------------------------------------------------------------------------------
 
     def _progress(self, event: str, _: SolveContext) -> None:
         objectives = [part.best_objective for part in self.parts]
         known = [objective for objective in objectives if objective is not None]
         objective = exact_sum(known) if len(known) == len(objectives) else None
-        bound = math.fsum(p.best_bound for p in self.parts) if all(p.best_bound > -math.inf for p in self.parts) else -math.inf
+        bound = (
+            math.fsum(p.best_bound for p in self.parts)
+            if all(p.best_bound > -math.inf for p in self.parts)
+            else -math.inf
+        )
         if self.problem.is_integral:
             bound = integral_bound(bound)
         self._tell(event, objective, bound)
@@ -342,14 +383,24 @@ class _Run:
         self.registry.emit(event, progress)
 
 
-_SEVERITY = (Reason.OPTIMAL, Reason.FEASIBLE, Reason.NO_SOLUTION_FOUND, Reason.NOT_INTEGRAL, Reason.NUMERICAL_ERROR, Reason.INFEASIBLE)
+_SEVERITY = (
+    Reason.OPTIMAL,
+    Reason.FEASIBLE,
+    Reason.NO_SOLUTION_FOUND,
+    Reason.NOT_INTEGRAL,
+    Reason.NUMERICAL_ERROR,
+    Reason.INFEASIBLE,
+)
 
 
 def _params(params: SolveParams | None, shortcuts: Mapping[str, Any]) -> SolveParams:
     known = [field.name for field in fields(SolveParams)]
     for name in shortcuts:
         if name not in known:
-            raise OptionError(f"solve() has no parameter {name!r}; parameters are {', '.join(known)}; a solver's own options go into options=")
+            raise OptionError(
+                f"solve() has no parameter {name!r}; parameters are {', '.join(known)}; "
+                "a solver's own options go into options="
+            )
     return replace(params or SolveParams(), **shortcuts)
 
 
@@ -361,7 +412,9 @@ def _named(solver: str | Solver | Callable[..., SolverOutcome], options: Any, re
         raise OptionError(f"options are a mapping or a dataclass instance, got {type(options).__name__}")
     run = getattr(solver, "solve", solver)
     if not callable(run):
-        raise OptionError(f"a solver is a name, an object with a solve method, or a callable; got {type(solver).__name__}")
+        raise OptionError(
+            f"a solver is a name, an object with a solve method, or a callable; got {type(solver).__name__}"
+        )
     name = getattr(solver, "name", None) or getattr(solver, "__name__", None) or type(solver).__name__
     return _Named(str(name), str(getattr(solver, "version", "")), run, options)
 
