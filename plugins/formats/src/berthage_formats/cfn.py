@@ -8,6 +8,7 @@ or above are forbidden.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from berthage_formats.tokens import EXACT_FLOAT
 
 __all__ = ["CfnFormat"]
 
-FloatArray = npt.NDArray[np.float64]
-_Content = tuple[float, npt.NDArray[np.int64], FloatArray]  # default cost; flat indices and their costs
+Array = npt.NDArray[Any]
+_Content = tuple[int | float, Array, Array]  # default cost; flat indices and their costs
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 class CfnFormat:
@@ -140,26 +142,26 @@ class _Network:
         where = f"functions.{name}"
         scope = self._scope(value, where)
         shape = tuple(self._labels[v].size for v in scope)
-        default, flat, costs = self._content(name, value, scope, functions)
+        content = self._content(name, value, scope, functions)
         if len(shape) == 2:
             # Looked up before it is written out: many functions over few tables stay cheap.
-            key, index = self._pool.known(*shape, np.array(default), flat, costs)
+            key, index = self._pool.known(*shape, *map(_hashable, content))
             if index is None:
                 self._count.check(shape[0] * shape[1], where)
-                index = self._pool.store(key, self._filled(shape, default, flat, costs), None, where)
+                index = self._pool.store(key, self._filled(shape, content), None, where)
             self._edges.append((scope[0], scope[1], index))
         elif len(shape) == 1:
-            self._builder.add_unary(scope[0], self._filled(shape, default, flat, costs))
+            self._builder.add_unary(scope[0], self._filled(shape, content))
         else:
-            constant = float(self._filled((1,), default, flat, costs)[0])
+            constant = self._filled((1,), content).tolist()[0]
             if constant == float("inf"):
                 raise InvalidProblemError(f"{self._source}: {where}: has no variables and forbids everything")
-            self._builder.add_constant(int(constant) if constant.is_integer() else constant)
+            self._builder.add_constant(int(constant) if float(constant).is_integer() else constant)
 
-    def _filled(
-        self, shape: tuple[int, ...], default: float, flat: npt.NDArray[np.int64], costs: FloatArray
-    ) -> FloatArray:
-        out = np.full(shape, default)
+    def _filled(self, shape: tuple[int, ...], content: _Content) -> Array:
+        default, flat, costs = content
+        large = isinstance(default, int) and abs(default) >= EXACT_FLOAT
+        out = np.full(shape, default, dtype=object if large else costs.dtype)
         out.reshape(-1)[flat] = costs
         out[out >= self._top] = np.inf
         return out
@@ -173,8 +175,7 @@ class _Network:
             )
         if len(names) > 2:
             raise UnsupportedProblemError(
-                f"{self._source}: {where}: joins {len(names)} variables; only functions of at most two "
-                "are supported"
+                f"{self._source}: {where}: joins {len(names)} variables; only functions of at most two are supported"
             )
         return [self._variable(item, f"{where}.scope[{i}]") for i, item in enumerate(names)]
 
@@ -185,9 +186,7 @@ class _Network:
             return item
         raise type_error(self._source, where, "the name or index of a variable", item)
 
-    def _content(
-        self, name: str, value: dict[str, Any], scope: list[int], functions: dict[str, Any]
-    ) -> _Content:
+    def _content(self, name: str, value: dict[str, Any], scope: list[int], functions: dict[str, Any]) -> _Content:
         """Default cost, indices and costs of a function, or of the function that it shares."""
         shape = tuple(self._labels[v].size for v in scope)
         seen = {name}
@@ -216,10 +215,8 @@ class _Network:
         for v in scope:
             size *= self._labels[v].size
         if len(listed) != size:
-            raise InvalidProblemError(
-                f"{self._source}: {where}.costs: expected {size} costs, found {len(listed)}"
-            )
-        return 0.0, np.arange(size), self._costs(listed, f"{where}.costs")
+            raise InvalidProblemError(f"{self._source}: {where}.costs: expected {size} costs, found {len(listed)}")
+        return 0, np.arange(size), self._costs(listed, f"{where}.costs")
 
     def _tuples(self, listed: list[Any], scope: list[int], default: float, where: str) -> _Content:
         width = len(scope) + 1
@@ -236,33 +233,39 @@ class _Network:
             for row, item in enumerate(column):
                 i = index.get(item, -1) if isinstance(item, str) else item
                 if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < labels.size:
-                    raise type_error(
-                        self._source, f"{where}[{row * width + axis}]", "a value of the variable", item
-                    )
+                    raise type_error(self._source, f"{where}[{row * width + axis}]", "a value of the variable", item)
                 flat[row] = flat[row] * labels.size + i
         return default, flat, self._costs(listed[len(scope) :: width], where)
 
-    def _costs(self, listed: list[Any], where: str) -> FloatArray:
+    def _costs(self, listed: list[Any], where: str) -> Array:
+        """Costs as float64, or as Python numbers where a float64 cannot hold a whole one."""
         if set(map(type, listed)) <= {int, float}:
+            costs = np.array(listed, dtype=object if set(map(type, listed)) == {int} else np.float64)
             try:
-                costs = np.array(listed, dtype=np.float64)
+                floats: Array = costs.astype(np.float64)
             except OverflowError:
-                costs = np.full(1, np.inf)
-            if not ((np.abs(costs) >= EXACT_FLOAT) & (costs < self._top)).any():
-                return costs
-        return np.array([self._cost(item, where) for item in listed], dtype=np.float64)
+                floats = np.full(1, np.inf)
+            if not (np.abs(floats) >= EXACT_FLOAT).any():
+                return floats
+        exact = [self._cost(item, where) for item in listed]
+        large = any(isinstance(cost, int) and abs(cost) >= EXACT_FLOAT for cost in exact)
+        return np.array(exact, dtype=object if large else np.float64)
 
-    def _cost(self, item: Any, where: str) -> float:
+    def _cost(self, item: Any, where: str) -> int | float:
         """A cost: a number, a number in quotes, or ``inf``."""
         try:
-            if isinstance(item, int | float | str) and not isinstance(item, bool):
-                cost = float(item)
-                if isinstance(item, int) and cost < self._top and int(cost) != item:
-                    raise UnsupportedProblemError(
-                        f"{self._source}: {where}: the whole cost {item} is beyond 2^53; rescale the costs"
-                    )
-                if not np.isnan(cost) and cost != float("-inf"):
-                    return cost
+            if isinstance(item, str):
+                item = int(item) if _WHOLE.fullmatch(item) else float(item)
+            if isinstance(item, int | float) and not isinstance(item, bool):
+                rounded = float(item)
+                if not np.isnan(rounded) and rounded != float("-inf"):
+                    return item
         except (ValueError, OverflowError):
             pass
         raise type_error(self._source, where, "a cost", item)
+
+
+def _hashable(part: float | Array) -> Array:
+    """Numbers as an array whose bytes say what they are."""
+    array = np.asarray(part)
+    return np.frombuffer(repr(array.tolist()).encode(), dtype=np.uint8) if array.dtype == object else array

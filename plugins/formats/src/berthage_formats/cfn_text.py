@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
-from berthage import LabelSet, PlacementProblem
+from berthage import LabelSet, PlacementProblem, UnsupportedProblemError
 from berthage_formats.plain import plain
 
 __all__ = ["cfn_text"]
@@ -17,7 +17,7 @@ def cfn_text(problem: PlacementProblem) -> str:
     """The text of a CFN file: names kept, numbers in full, a top value above every possible total.
 
     Raises:
-        UnsupportedProblemError: The problem has budgets.
+        UnsupportedProblemError: The problem has budgets, or costs near the limit of a float64.
     """
     source = plain(problem, "cfn")
     functions: list[tuple[list[int], list[int | float]]] = []
@@ -30,9 +30,10 @@ def cfn_text(problem: PlacementProblem) -> str:
         exact = [_decimal(cost) for cost in costs if cost != float("inf")]
         top += max((cost for cost in exact if cost > 0), default=Decimal(0))
         places = max([places, *(_places(cost) for cost in exact)])
-    variables = [
-        f"  {json.dumps(name)}: {_domain(problem.labels(v))}" for v, name in enumerate(problem.variable_names)
-    ]
+    top *= 2  # so far above every total that rounding cannot make a cost reach it
+    if float(top) == float("inf"):
+        raise UnsupportedProblemError(f"the costs of {problem.name!r} add up beyond a float64; rescale them")
+    variables = [f"  {json.dumps(name)}: {_domain(problem.labels(v))}" for v, name in enumerate(problem.variable_names)]
     tables = [
         f'  "f{k}": {{"scope": {json.dumps(scope)}, "costs": [{", ".join(map(_number, costs))}]}}'
         for k, (scope, costs) in enumerate(functions)

@@ -52,8 +52,7 @@ class IopddlFormat:
                 that is live more than once, or a finite cost that the format takes for infeasible.
         """
         make_options(IopddlOptions, options)
-        document = document(problem)
-        write_bytes(path, (json.dumps(document, separators=(",", ":")) + "\n").encode())
+        write_bytes(path, (json.dumps(document(problem), separators=(",", ":")) + "\n").encode())
 
     def read_solution(self, path: StrPath, problem: PlacementProblem) -> npt.NDArray[np.int32]:
         """Read a solution, int32[n]: a JSON list with one strategy index a node."""
@@ -63,8 +62,7 @@ class IopddlFormat:
             raise type_error(source, "the top level", "a list of strategy indices", values)
         if len(values) != problem.num_variables:
             raise InvalidProblemError(
-                f"{source}: expected {problem.num_variables} strategy indices, one a variable, found "
-                f"{len(values)}"
+                f"{source}: expected {problem.num_variables} strategy indices, one a variable, found {len(values)}"
             )
         flat, _ = flat_numbers([values], source, "solution", whole=True)
         bad = np.flatnonzero((flat < 0) | (flat >= problem.num_labels))
@@ -80,9 +78,7 @@ class IopddlFormat:
         """Write a solution as a JSON list."""
         labels = np.asarray(assignment).tolist()
         if len(labels) != problem.num_variables:
-            raise InvalidProblemError(
-                f"expected {problem.num_variables} labels, one a variable, got {len(labels)}"
-            )
+            raise InvalidProblemError(f"expected {problem.num_variables} labels, one a variable, got {len(labels)}")
         write_bytes(path, (json.dumps(labels) + "\n").encode())
 
 
@@ -207,8 +203,7 @@ class _Reader:
         used = np.maximum.reduceat(flat, stops - lengths) if len(sizes) else np.zeros(0)
         live = np.flatnonzero((spans[:, 1] > spans[:, 0]) & (used > 0))
         budget = [
-            (i, int(spans[i, 0]), int(spans[i, 1]), flat[stops[i] - lengths[i] : stops[i]])
-            for i in live.tolist()
+            (i, int(spans[i, 0]), int(spans[i, 1]), flat[stops[i] - lengths[i] : stops[i]]) for i in live.tolist()
         ]
         self._builder.add_interval_budget("usage", budget, limit=limit)
 
@@ -225,8 +220,7 @@ class _Reader:
         wrong = np.flatnonzero(lengths != 2)
         if wrong.size:
             raise InvalidProblemError(
-                f"{self._source}: {where}.{key}[{wrong[0]}]: expected {expected}, found "
-                f"{lengths[wrong[0]]} numbers"
+                f"{self._source}: {where}.{key}[{wrong[0]}]: expected {expected}, found {lengths[wrong[0]]} numbers"
             )
         return flat.reshape(-1, 2)
 

@@ -21,9 +21,7 @@ def document(problem: PlacementProblem) -> dict[str, Any]:
     costs = [source.unary(v) for v in range(problem.num_variables)]
     if source.constant != 0:
         if not costs:
-            raise UnsupportedProblemError(
-                "iopddl cannot say a constant without variables; use the format berthage"
-            )
+            raise UnsupportedProblemError("iopddl cannot say a constant without variables; use the format berthage")
         costs[0] = [cost + source.constant for cost in costs[0]]  # every assignment picks exactly one of them
     tables: dict[tuple[int, int], list[int | float]] = {}
     ends, edge_costs = [], []
@@ -76,16 +74,12 @@ def _usage_of(
         )
     if len(problem.interval_budgets) > 1:
         names = ", ".join(repr(budget.name) for budget in problem.interval_budgets)
-        raise UnsupportedProblemError(
-            f"iopddl has one usage limit, the problem has {names}; use the format berthage"
-        )
+        raise UnsupportedProblemError(f"iopddl has one usage limit, the problem has {names}; use the format berthage")
     if not problem.interval_budgets:
         return None, spans, usages
     budget = problem.interval_budgets[0]
     if budget.price is not None:
-        raise UnsupportedProblemError(
-            f"iopddl cannot say the soft budget {budget.name!r}; use the format berthage"
-        )
+        raise UnsupportedProblemError(f"iopddl cannot say the soft budget {budget.name!r}; use the format berthage")
     seen: set[int] = set()
     columns = zip(budget.variables.tolist(), budget.start.tolist(), budget.stop.tolist(), strict=True)
     for row, (v, start, stop) in enumerate(columns):

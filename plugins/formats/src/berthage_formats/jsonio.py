@@ -21,11 +21,7 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numb
 
 def shown(value: object) -> str:
     """A value as an error message quotes it: short."""
-    text = (
-        json.dumps(value)
-        if isinstance(value, str | int | float | bool | None)
-        else _KINDS.get(type(value), "")
-    )
+    text = json.dumps(value) if isinstance(value, str | int | float | bool | None) else _KINDS.get(type(value), "")
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
@@ -59,9 +55,7 @@ def load_json(data: bytes, source: str, *, unique_keys: bool = False) -> Any:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidProblemError(
-            f"{source}: byte {error.start}: expected UTF-8 text: {error.reason}"
-        ) from None
+        raise InvalidProblemError(f"{source}: byte {error.start}: expected UTF-8 text: {error.reason}") from None
     try:
         return json.loads(text, parse_constant=constant, object_pairs_hook=pairs if unique_keys else None)
     except json.JSONDecodeError as error:
@@ -122,9 +116,7 @@ def flat_numbers(
     allowed = {int} if whole else {int, float}
     kinds = set(map(type, chain.from_iterable(rows)))
     if kinds - allowed:
-        i, j = next(
-            (i, j) for i, row in enumerate(rows) for j, item in enumerate(row) if type(item) not in allowed
-        )
+        i, j = next((i, j) for i, row in enumerate(rows) for j, item in enumerate(row) if type(item) not in allowed)
         raise type_error(source, f"{where}[{i}][{j}]", "a whole number" if whole else "a number", rows[i][j])
     total = int(lengths.sum())
     numbers: Iterable[Any] = chain.from_iterable(rows)
@@ -139,7 +131,5 @@ def flat_numbers(
             numbers = (min(item, _INT64_MAX) for item in chain.from_iterable(rows))
             return np.fromiter(numbers, dtype=np.int64, count=total), lengths
     except OverflowError:
-        i, j = next(
-            (i, j) for i, row in enumerate(rows) for j, item in enumerate(row) if abs(item) > _INT64_MAX
-        )
+        i, j = next((i, j) for i, row in enumerate(rows) for j, item in enumerate(row) if abs(item) > _INT64_MAX)
         raise type_error(source, f"{where}[{i}][{j}]", "a number that fits 64 bits", rows[i][j]) from None

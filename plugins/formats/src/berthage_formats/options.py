@@ -31,9 +31,7 @@ class ReadLimits:
     """
 
     max_bytes: int = _limit(DEFAULT_MAX_BYTES, "Refuse files larger than this, in bytes, once decompressed.")
-    max_cells: int = _limit(
-        DEFAULT_MAX_CELLS, "Refuse problems with more costs (labels and table cells) than this."
-    )
+    max_cells: int = _limit(DEFAULT_MAX_CELLS, "Refuse problems with more costs (labels and table cells) than this.")
 
     def __post_init__(self) -> None:
         """Refuse limits below one."""
@@ -64,9 +62,7 @@ class UaiOptions(ReadLimits):
             "help": "What the tables hold: potentials, or costs as they are.",
         },
     )
-    zero: str | float = field(
-        default="forbid", metadata={"help": "Cost of a potential of 0: 'forbid' or a number."}
-    )
+    zero: str | float = field(default="forbid", metadata={"help": "Cost of a potential of 0: 'forbid' or a number."})
     evidence: str | None = field(
         default=None, metadata={"help": "Evidence file to apply, or 'auto' for the .evid beside the problem."}
     )

@@ -73,9 +73,7 @@ def number_text(value: int | float) -> str:
     return "inf" if value == float("inf") else repr(value)
 
 
-def _scaled(
-    values: npt.NDArray[np.float64], residual: npt.NDArray[Any] | None, factor: int
-) -> list[int | float]:
+def _scaled(values: npt.NDArray[np.float64], residual: npt.NDArray[Any] | None, factor: int) -> list[int | float]:
     extra = [0] * len(values) if residual is None else residual.tolist()
     return [_number(value, rest) * factor for value, rest in zip(values.tolist(), extra, strict=True)]
 

@@ -52,9 +52,7 @@ class ShardingFormat:
 class _Instance:
     """Turns the arrays and names of an instance into a problem."""
 
-    def __init__(
-        self, arrays: Arrays, names: Any, names_source: str, name: str, options: ShardingOptions
-    ) -> None:
+    def __init__(self, arrays: Arrays, names: Any, names_source: str, name: str, options: ShardingOptions) -> None:
         self._arrays = arrays
         self._names = names
         self._names_source = names_source
@@ -111,9 +109,7 @@ class _Instance:
             raise InvalidProblemError(
                 f"{source}: vars: expected {len(self._sizes)} entries, one a variable, found {len(entries)}"
             )
-        self._variables = [
-            str(member(entry, "name", str, source, f"vars[{i}]")) for i, entry in enumerate(entries)
-        ]
+        self._variables = [str(member(entry, "name", str, source, f"vars[{i}]")) for i, entry in enumerate(entries)]
         total = int(self._ptr[-1])
         self._count.add(total, "n_choices")
         unary = self._arrays.get("unary", "f", total)
@@ -155,9 +151,7 @@ class _Instance:
         index = np.array(
             [
                 self._builder.add_table(
-                    pool.tables[
-                        pool.add(cost[ptr[m] : ptr[m + 1]].reshape(rows[m], cols[m]), None, f"table {m}")
-                    ]
+                    pool.tables[pool.add(cost[ptr[m] : ptr[m + 1]].reshape(rows[m], cols[m]), None, f"table {m}")]
                 )
                 for m in range(len(rows))
             ],
@@ -165,18 +159,14 @@ class _Instance:
         )
         self._builder.add_edges(src, dst, index[mat], weight)
 
-    def _reattached(
-        self, src: Array, dst: Array, mat: Array, weight: Array
-    ) -> tuple[Array, Array, Array, Array]:
+    def _reattached(self, src: Array, dst: Array, mat: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
         """Edges with every real one charged: copies left out go from their real producer."""
         edge = self._index("unc_edge", len(src))
         producer = self._index("unc_src", len(self._sizes), len(edge))
         count = self._arrays.get("unc_count", "i", len(edge))
         weight = weight.copy()
         np.subtract.at(weight, edge, count)
-        wrong = np.flatnonzero(
-            (count < 1) | (weight[edge] < 0) | (self._sizes[producer] != self._sizes[src[edge]])
-        )
+        wrong = np.flatnonzero((count < 1) | (weight[edge] < 0) | (self._sizes[producer] != self._sizes[src[edge]]))
         if wrong.size:
             raise self._fail(
                 f"unc_count[{wrong[0]}]",

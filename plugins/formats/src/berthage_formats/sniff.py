@@ -12,9 +12,7 @@ _SHARDING_MEMBERS = (b"n_choices.npy", b"choice_ptr.npy")
 
 def is_iopddl(head: bytes) -> bool:
     """Whether the (decompressed) start of a file looks like an IOPDDL problem."""
-    return (
-        head.lstrip().startswith(b"{") and b'"problem"' in head and (b'"nodes"' in head or b'"edges"' in head)
-    )
+    return head.lstrip().startswith(b"{") and b'"problem"' in head and (b'"nodes"' in head or b'"edges"' in head)
 
 
 def is_uai(head: bytes) -> bool:
@@ -25,9 +23,7 @@ def is_uai(head: bytes) -> bool:
 def is_gap(head: bytes) -> bool:
     """Whether it looks like a generalised assignment problem: numbers only, from two counts on."""
     words = head.split(maxsplit=2)
-    return (
-        len(words) == 3 and words[0].isdigit() and words[1].isdigit() and _NUMBERS.fullmatch(head) is not None
-    )
+    return len(words) == 3 and words[0].isdigit() and words[1].isdigit() and _NUMBERS.fullmatch(head) is not None
 
 
 def is_sharding(head: bytes) -> bool:

@@ -62,8 +62,7 @@ def read_bytes(path: StrPath, max_bytes: int) -> bytes:
         raise InvalidProblemError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > max_bytes:
         raise InvalidProblemError(
-            f"{path}: larger than {max_bytes} bytes once decompressed; if that is right, raise the "
-            "option max_bytes"
+            f"{path}: larger than {max_bytes} bytes once decompressed; if that is right, raise the option max_bytes"
         )
     return data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,8 +74,8 @@ class TablePool:
         key = digest.digest()
         return key, self._index.get(key)
 
-    def store(self, key: bytes, values: FloatArray, residual: IntArray | None, what: str) -> int:
-        """Keep a table under a key that :meth:`known` gave."""
+    def store(self, key: bytes, values: npt.NDArray[Any], residual: IntArray | None, what: str) -> int:
+        """Keep a table (floats, or Python numbers) under a key that :meth:`known` gave."""
         self._count.add(values.size, what)
         self.tables.append(DenseTable(values, residual))
         self._index[key] = len(self.tables) - 1

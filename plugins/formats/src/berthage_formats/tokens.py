@@ -83,9 +83,7 @@ class Tokens:
         values, clean = self._bulk(start, len(self), np.int64)
         if clean and len(values) == len(self) - start:
             return values
-        first_word = next(
-            (i for i in range(start, len(self)) if not _INTEGER.fullmatch(self.text(i))), len(self)
-        )
+        first_word = next((i for i in range(start, len(self)) if not _INTEGER.fullmatch(self.text(i))), len(self))
         return self._bulk(start, first_word, np.int64)[0]
 
     def residuals(self, start: int, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:

@@ -72,9 +72,7 @@ class UaiFormat:
             start += 1
         tokens.integer(start, f"the number of variables, {n}", n, n)
         labels = [
-            tokens.integer(
-                start + 1 + v, f"a label from 0 to {size - 1} of {problem.variable_names[v]!r}", 0, size - 1
-            )
+            tokens.integer(start + 1 + v, f"a label from 0 to {size - 1} of {problem.variable_names[v]!r}", 0, size - 1)
             for v, size in enumerate(problem.num_labels.tolist())
         ]
         if len(tokens) > start + 1 + n:
@@ -85,9 +83,7 @@ class UaiFormat:
         """Write a MAP answer."""
         labels = np.asarray(assignment).tolist()
         if len(labels) != problem.num_variables:
-            raise InvalidProblemError(
-                f"expected {problem.num_variables} labels, one a variable, got {len(labels)}"
-            )
+            raise InvalidProblemError(f"expected {problem.num_variables} labels, one a variable, got {len(labels)}")
         write_bytes(path, f"MAP\n{' '.join(map(str, [len(labels), *labels]))}\n".encode())
 
 
@@ -126,9 +122,7 @@ class _Model:
                     "only factors of at most two variables are supported"
                 )
             scope = range(position + 1, position + 1 + arity)
-            scopes.append(
-                tuple(tokens.integer(i, f"a variable of factor {k}, 0 to {n - 1}", 0, n - 1) for i in scope)
-            )
+            scopes.append(tuple(tokens.integer(i, f"a variable of factor {k}, 0 to {n - 1}", 0, n - 1) for i in scope))
             position += 1 + arity
         return scopes, position
 
@@ -157,16 +151,12 @@ class _Model:
             rest = None if residual is None else residual[first : first + size]
             if len(scope) == 2:
                 shape = (cards[scope[0]], cards[scope[1]])
-                table = pool.add(
-                    part.reshape(shape), None if rest is None else rest.reshape(shape), f"factor {k}"
-                )
+                table = pool.add(part.reshape(shape), None if rest is None else rest.reshape(shape), f"factor {k}")
                 edges.append((*scope, table))
             elif len(scope) == 1:
                 self._builder.add_unary(scope[0], _exact(part, rest))
             elif np.isinf(part[0]):
-                raise InvalidProblemError(
-                    f"{tokens.source}: factor {k} has no variables and forbids everything"
-                )
+                raise InvalidProblemError(f"{tokens.source}: factor {k} has no variables and forbids everything")
             else:
                 self._builder.add_constant(_exact(part, rest).tolist()[0])
         self._add_edges(pool, edges)
@@ -192,9 +182,7 @@ class _Model:
             position,
             "a potential of at least 0 (if the file holds costs, say values=cost)",
         )
-        self._refuse(
-            np.isinf(values), position, "a finite potential (if the file holds costs, say values=cost)"
-        )
+        self._refuse(np.isinf(values), position, "a finite potential (if the file holds costs, say values=cost)")
         zero = values == 0
         costs: FloatArray = -np.log(np.where(zero, 1.0, values)) + 0.0
         costs[zero] = self._options.zero_cost
@@ -238,9 +226,7 @@ def _read_evidence(path: Path, cards: list[int], max_bytes: int) -> list[tuple[i
     if len(tokens) % 2 == 0:  # the number of samples comes first
         samples = tokens.integer(0, "the number of samples", 0)
         if samples != 1:
-            raise UnsupportedProblemError(
-                f"{path}: holds {samples} samples of evidence; give a file with one"
-            )
+            raise UnsupportedProblemError(f"{path}: holds {samples} samples of evidence; give a file with one")
         start = 1
     count = tokens.integer(start, "the number of observed variables", 0)
     if len(tokens) != start + 1 + 2 * count:
@@ -248,9 +234,7 @@ def _read_evidence(path: Path, cards: list[int], max_bytes: int) -> list[tuple[i
     out: dict[int, int] = {}
     for position in range(start + 1, len(tokens), 2):
         v = tokens.integer(position, f"a variable from 0 to {len(cards) - 1}", 0, len(cards) - 1)
-        label = tokens.integer(
-            position + 1, f"a label of variable {v} from 0 to {cards[v] - 1}", 0, cards[v] - 1
-        )
+        label = tokens.integer(position + 1, f"a label of variable {v} from 0 to {cards[v] - 1}", 0, cards[v] - 1)
         if out.setdefault(v, label) != label:
             raise tokens.error(position + 1, f"label {out[v]} of variable {v}, as observed before")
     return list(out.items())
@@ -288,7 +272,6 @@ def _potential(cost: int | float, name: str) -> float:
         value = float("inf")
     if value == 0.0 or value == float("inf"):
         raise UnsupportedProblemError(
-            f"the cost {cost} of {name!r} has no potential exp(-cost) in float64; write values=cost, or "
-            "rescale"
+            f"the cost {cost} of {name!r} has no potential exp(-cost) in float64; write values=cost, or rescale"
         )
     return value

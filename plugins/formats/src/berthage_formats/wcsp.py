@@ -164,9 +164,7 @@ class _Network:
         for axis, size in enumerate(shape):
             wrong = np.flatnonzero((block[:, axis] < 0) | (block[:, axis] >= size))
             if wrong.size:
-                raise tokens.error(
-                    start + int(wrong[0]) * (len(shape) + 1) + axis, f"a value from 0 to {size - 1}"
-                )
+                raise tokens.error(start + int(wrong[0]) * (len(shape) + 1) + axis, f"a value from 0 to {size - 1}")
         return min(default, self._top), block
 
     def _place(self, k: int, scope: tuple[int, ...], shape: tuple[int, ...], content: _Content) -> None:
@@ -188,9 +186,7 @@ class _Network:
                 merged = np.array([c if c < self._top else np.inf for c in costs.tolist()], dtype=object)
             self._builder.add_unary(scope[0], merged)
         elif costs >= self._top:
-            raise InvalidProblemError(
-                f"{self._tokens.source}: function {k} has no variables and forbids everything"
-            )
+            raise InvalidProblemError(f"{self._tokens.source}: function {k} has no variables and forbids everything")
         else:
             self._builder.add_constant(int(costs))
 
@@ -199,9 +195,7 @@ def _filled(shape: tuple[int, ...], default: int, block: IntArray) -> IntArray:
     """All costs of a function; of a tuple given twice, the last cost counts."""
     costs = np.full(shape, default, dtype=np.int64)
     if len(block):
-        costs[tuple(block[:, axis] for axis in range(len(shape)))] = (
-            block[-1, -1] if not shape else block[:, -1]
-        )
+        costs[tuple(block[:, axis] for axis in range(len(shape)))] = block[-1, -1] if not shape else block[:, -1]
     return costs
 
 
@@ -249,9 +243,7 @@ def _text(problem: PlacementProblem) -> str:
     return "\n".join([*lines, ""])
 
 
-def _function_lines(
-    scope: tuple[int, ...], costs: list[int | float], sizes: list[int], top: int
-) -> list[str]:
+def _function_lines(scope: tuple[int, ...], costs: list[int | float], sizes: list[int], top: int) -> list[str]:
     """Lines of one function; the most common cost is the default."""
     whole = [top if cost == float("inf") else int(cost) for cost in costs]
     values, counts = np.unique(np.array(whole, dtype=np.int64), return_counts=True)
