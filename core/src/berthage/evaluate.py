@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from berthage.errors import InvalidProblemError
 from berthage.problem.arrays import EXACT_FLOAT, Array, Float64Array, Int32Array, Int64Array
 from berthage.problem.budgets import IntervalBudget, LinearBudget
 from berthage.problem.model import PlacementProblem
@@ -82,6 +83,7 @@ class Evaluation:
     budget_use: tuple[BudgetUse, ...]
 
 
+@np.errstate(over="ignore")
 def evaluate(problem: PlacementProblem, assignment: npt.ArrayLike) -> Evaluation:
     """Cost, per-term breakdown and violations of an assignment.
 
@@ -93,7 +95,8 @@ def evaluate(problem: PlacementProblem, assignment: npt.ArrayLike) -> Evaluation
         The evaluation; infeasible assignments are evaluated too.
 
     Raises:
-        InvalidProblemError: When the assignment has the wrong length or a label does not exist.
+        InvalidProblemError: When the assignment has the wrong length or a label does not exist, or when finite costs
+            add up to more than a float can hold.
     """
     x = problem.check_assignment(assignment)
     cells = problem.label_ptr[:-1] + x
@@ -111,13 +114,16 @@ def evaluate(problem: PlacementProblem, assignment: npt.ArrayLike) -> Evaluation
     if np.isinf(unary).any() or np.isinf(pairwise).any():
         objective: int | float = math.inf
     else:
-        objective = _total(
+        objective = _representable(
             problem,
-            [
-                (unary, unary_residual, problem.multiplicity),
-                (pairwise, pair_residual, problem.edge_multiplicity),
-            ],
-            [problem.constant, *penalties.values()],
+            _total(
+                problem,
+                [
+                    (unary, unary_residual, problem.multiplicity),
+                    (pairwise, pair_residual, problem.edge_multiplicity),
+                ],
+                [problem.constant, *penalties.values()],
+            ),
         )
     return Evaluation(
         objective,
@@ -157,7 +163,10 @@ def _total(
     """Σ multiplicity·(value + residual) + Σ numbers: an exact int when the problem is integral, else rounded once."""
     if not problem.is_integral:
         products = [(values * copies).tolist() for values, _, copies in terms]
-        return math.fsum(value for part in (*products, [float(n) for n in numbers]) for value in part)
+        try:
+            return math.fsum(value for part in (*products, [float(n) for n in numbers]) for value in part)
+        except OverflowError:
+            return math.inf
     total = sum(int(number) for number in numbers)
     for values, residual, copies in terms:
         magnitude = float(np.abs(values * copies).sum())
@@ -166,6 +175,19 @@ def _total(
             continue
         extra = [0] * len(values) if residual is None else residual.tolist()
         total += sum(c * (int(a) + r) for a, r, c in zip(values.tolist(), extra, copies.tolist(), strict=True))
+    return total
+
+
+def _representable(problem: PlacementProblem, total: int | float) -> int | float:
+    """The total, if a float can hold it: beyond that no bound, gap or solver could speak of it, and inf is taken."""
+    try:
+        representable = math.isfinite(float(total))
+    except OverflowError:
+        representable = False
+    if not representable:
+        raise InvalidProblemError(
+            f"problem {problem.name!r}: this assignment costs more than a float can hold (1.8e308); rescale the costs"
+        )
     return total
 
 

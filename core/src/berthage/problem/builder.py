@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from berthage.problem.tables import CostTable, DenseTable
 
 __all__ = ["ProblemBuilder"]
 
+Item = TypeVar("Item")
 Variable = int | str
 Label = int | str
 
@@ -46,6 +48,7 @@ class ProblemBuilder:
         self._plain_sets: dict[int, int] = {}
         self._variable_set: list[int] = []
         self._multiplicity: list[int] = []
+        self._copies: list[int] = []  # as declared; `_multiplicity` becomes 1 once costs are written out
         self._unary: list[Float64Array] = []  # one array a variable, or a whole block of variables
         self._residual: list[Int64Array | None] = []
         self._block: list[tuple[int, int, int]] = []  # per variable: block, start, stop
@@ -158,6 +161,7 @@ class ProblemBuilder:
         self._names.append(str(name))
         self._variable_set.append(label_set)
         self._multiplicity.append(int(multiplicity))
+        self._copies.append(int(multiplicity))
         return len(self._names) - 1
 
     def _plain_set(self, size: int, name: str) -> int:
@@ -208,7 +212,7 @@ class ProblemBuilder:
                 f"variable {self._names[v]!r} has {self._labels(v).size} labels but {values.shape} costs; "
                 "give one cost a label"
             )
-        self._accumulate(v, values, residual, 1, 1)
+        self._accumulate(v, values, residual, self._copies[v] // self._multiplicity[v], 1)
 
     def _accumulate(
         self, v: int, values: Float64Array, residual: Int64Array | None, scale: int, own_scale: int
@@ -634,6 +638,9 @@ class ProblemBuilder:
                 self._edge_names.get(e) or f"{self._names[int(u)]} -- {self._names[int(v)]}"
                 for e, (u, v) in enumerate(ends)
             )
+        # What a refused call or a folded edge left behind is dropped.
+        label_sets, variable_label_set = _used(self._sets, np.array(self._variable_set, dtype=np.int64))
+        tables, edge_table = _used(self._tables, columns[2].astype(np.int64))
         rows = self._rows
         relations = Relations(
             frozen(np.array([int(r[0]) for r in rows]), np.int8),
@@ -645,15 +652,15 @@ class ProblemBuilder:
         )
         return PlacementProblem(
             name=self._name,
-            label_sets=tuple(self._sets),
+            label_sets=label_sets,
             variable_names=tuple(self._names),
-            variable_label_set=frozen(np.array(self._variable_set), np.int32),
+            variable_label_set=frozen(variable_label_set, np.int32),
             multiplicity=frozen(np.array(self._multiplicity), np.int64),
             unary=unary,
-            tables=tuple(self._tables),
+            tables=tables,
             edge_u=frozen(columns[0], np.int32),
             edge_v=frozen(columns[1], np.int32),
-            edge_table=frozen(columns[2], np.int32),
+            edge_table=frozen(edge_table, np.int32),
             edge_multiplicity=frozen(columns[3], np.int64),
             unary_residual=residual,
             edge_names=names,
@@ -680,6 +687,15 @@ def _check_multiplicity(what: str, multiplicity: object) -> None:
         raise InvalidProblemError(
             f"{what}: multiplicity must be a whole number from 1 to 2^31 - 1, got {multiplicity!r}"
         )
+
+
+def _used(items: list[Item], index: Int64Array) -> tuple[tuple[Item, ...], Int64Array]:
+    """The items that an index refers to, in order, and the index into them."""
+    used = np.bincount(index, minlength=len(items)) > 0
+    if used.all():
+        return tuple(items), index
+    place: Int64Array = np.cumsum(used) - 1
+    return tuple(items[i] for i in np.flatnonzero(used).tolist()), place[index]
 
 
 def _large(values: Float64Array, scale: int) -> bool:

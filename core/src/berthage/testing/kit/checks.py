@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 __all__ = ["Check", "Kit", "build_class", "check"]
@@ -124,6 +124,7 @@ def _property(item: Check, kit: Kit, strategy: Callable[[Any], st.SearchStrategy
     return settings(
         max_examples=max(3, round(kit.max_examples * item.share)),
         deadline=None,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.filter_too_much,

@@ -180,15 +180,15 @@ def results_say_who_and_how(kit: SolverKit) -> None:
 
 @check(given=lambda kit: problems(features=kit.features, costs=_PLAIN_COSTS, min_variables=2), share=0.5)
 def observers_see_progress(kit: SolverKit, problem: PlacementProblem) -> None:
-    """Incumbents only improve, bounds only rise, no bound passes the optimum, the last are the result's."""
+    """Incumbents never worsen, bounds never fall, no bound passes the optimum, the result is the best seen."""
     truth = brute_force(problem)
     seen: list[Progress] = []
     result = kit.solve(problem, observer=seen.append)
     assert all(a.time <= b.time for a, b in pairwise(seen)), "events out of order"
     found = [p.objective for p in seen if p.event == "incumbent" and p.objective is not None]
-    assert all(a > b for a, b in pairwise(found)), f"incumbents do not improve: {found}"
+    assert all(a >= b for a, b in pairwise(found)), f"incumbents worsen: {found}"
     bounds = [p.bound for p in seen if p.event == "bound"]
-    assert all(a < b for a, b in pairwise(bounds)), f"bounds do not rise: {bounds}"
+    assert all(a <= b for a, b in pairwise(bounds)), f"bounds fall: {bounds}"
     limit = truth.objective + kit.tolerance * max(1.0, abs(truth.objective))
     assert all(bound <= limit for bound in bounds), f"{bounds} pass the optimum {truth.objective!r}"
     if result.objective is not None and found:
