@@ -154,10 +154,13 @@ class _Run:
         else:
             checked = self._solve_parts(chain)
         checked = self._whole_outcome(checked)
-        if certify is not None and checked.termination.reason is not Reason.INFEASIBLE:
-            checked = self._certify(checked, certify)
-        if checked.termination.reason is Reason.INFEASIBLE:
-            checked = self._explain(checked)
+        try:
+            if certify is not None and checked.termination.reason is not Reason.INFEASIBLE:
+                checked = self._certify(checked, certify)
+            if checked.termination.reason is Reason.INFEASIBLE:
+                checked = self._explain(checked)
+        except KeyboardInterrupt:
+            self.clock.interrupted = True  # what was found before stands as it is
         self.clock.timings["total"] = self.clock.total()
         self._tell("solve_finished", checked.objective, checked.bound)
         return SolveResult(
@@ -203,7 +206,7 @@ class _Run:
             params = replace(
                 self.params,
                 warm_start=None if starts is None else starts[i],
-                cutoff=self.params.cutoff if one else None,
+                cutoff=_loosened(self.params.cutoff, chain.bound_error) if one else None,
                 observer=None,
             )
             self.parts.append(SolveContext(part, params, self.clock, self._progress))
@@ -391,6 +394,11 @@ _SEVERITY = (
     Reason.NUMERICAL_ERROR,
     Reason.INFEASIBLE,
 )
+
+
+def _loosened(cutoff: int | float | None, error: float) -> int | float | None:
+    """A cutoff that rounding in a reduction cannot make too strict; the exact one is applied to the lifted assignment."""
+    return cutoff if cutoff is None or error == 0.0 else cutoff + error
 
 
 def _params(params: SolveParams | None, shortcuts: Mapping[str, Any]) -> SolveParams:
