@@ -16,12 +16,14 @@ from berthage import (
     lower_relations,
 )
 
+from .budgets import compile_budgets
 from .engine import Engine
+from .lagrange import ascend_budgeted
 from .layout import compile_layout
 from .options import TrwsOptions
 from .ordering import node_order
 from .search import Search, ascend
-from .warmup import warmup
+from .warmup import warm_kernels
 
 
 class Trws:
@@ -35,7 +37,8 @@ class Trws:
         lowered = lower_relations(problem)
         single = options.dtype == "f32"
         with context.phase("compile", charged=False):
-            warmup(options.dtype, binary=bool((lowered.num_labels <= 2).all()), budgets=lowered.has_budgets)
+            binary = bool((lowered.num_labels <= 2).all())
+            warm_kernels(options.dtype, binary=binary, budgets=lowered.has_budgets, ordering=options.ordering)
         with context.phase("build"):
             layout = compile_layout(lowered, node_order(lowered, options.ordering), single)
         if isinstance(layout, int):
@@ -43,17 +46,20 @@ class Trws:
             return SolverOutcome(Termination(Reason.INFEASIBLE, detail=detail), None, math.inf)
         engine = Engine(layout, lambda: context.stop_reason() is not None)
         search = Search(lowered, engine, context, options)
-        if params.warm_start is not None:
-            state = layout.to_nodes(np.asarray(params.warm_start))
-            search.offer(state)
-            engine.improve(state, pairs=False)
-            search.offer(state)
-        ascend(search)
+        start = None if params.warm_start is None else layout.to_nodes(np.asarray(params.warm_start))
+        if lowered.has_budgets:
+            ascend_budgeted(search, compile_budgets(lowered, layout), start)
+        else:
+            if start is not None:
+                search.offer(start)
+                engine.improve(start, pairs=False)
+                search.offer(start)
+            ascend(search)
         return _outcome(search)
 
 
 def _outcome(search: Search) -> SolverOutcome:
-    if not search.proved:
+    if not search.proved and not search.problem.has_budgets:
         search.certify()
     stats: dict[str, int | float | str | bool] = {
         "sweeps": search.sweeps,

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+from berthage import ProblemBuilder, SolveContext, SolveParams
 
-def warmup(dtype: str = "f64", *, binary: bool = False, budgets: bool = False) -> None:
-    """Make the kernels of one kind of problem ready, by solving a tiny one.
+from .budgets import compile_budgets
+from .engine import Engine
+from .layout import compile_layout
+from .options import TrwsOptions
+from .ordering import node_order
+from .search import Search
+from .within import BudgetedSearch
+
+
+def warm_kernels(dtype: str, *, binary: bool, budgets: bool, ordering: str = "natural") -> None:
+    """Make the kernels of one kind of problem ready, by running them on a tiny one.
 
     Args:
         dtype: ``"f64"`` or ``"f32"``, as in the options.
         binary: Whether no variable has more than two labels.
         budgets: Whether there are budgets.
+        ordering: As in the options.
     """
-    import numpy as np
-    from berthage import ProblemBuilder
-
-    from .engine import Engine
-    from .layout import compile_layout
-
     size = 2 if binary else 3
     builder = ProblemBuilder("warm-up")
     for name in ("a", "b", "c"):
@@ -24,7 +30,16 @@ def warmup(dtype: str = "f64", *, binary: bool = False, budgets: bool = False) -
     table = builder.add_table(np.ones((size, size)))
     builder.add_pairwise(0, 1, table)
     builder.add_pairwise(1, 2, table)
-    layout = compile_layout(builder.build(), np.arange(3), dtype == "f32")
+    # large enough for its equal rows to be searched for
+    wide = 2 if binary else 32
+    builder.add_variable("d", wide)
+    builder.add_variable("e", wide)
+    builder.add_pairwise(3, 4, np.zeros((wide, wide)))
+    if budgets:
+        weights = np.arange(size)
+        builder.add_budget("budget", {0: weights, 1: weights}, upper=1)
+    problem = builder.build()
+    layout = compile_layout(problem, node_order(problem, ordering), dtype == "f32")
     assert not isinstance(layout, int)
     engine = Engine(layout, lambda: False)
     engine.sweep()
@@ -32,3 +47,7 @@ def warmup(dtype: str = "f64", *, binary: bool = False, budgets: bool = False) -
     engine.improve(state, pairs=True)
     engine.energy(state)
     engine.bound()
+    if budgets:
+        search = Search(problem, engine, SolveContext(problem, SolveParams()), TrwsOptions())
+        state[:2] = 1
+        BudgetedSearch(search, compile_budgets(problem, layout)).offer(state, thorough=True)
