@@ -116,9 +116,7 @@ def test_listing_imports_no_heavy_library(arguments: list[str]) -> None:
             sys.stderr.write(f"heavy: {{found}}")
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.endswith("heavy: []"), done.stderr
     assert done.stdout
 
@@ -126,9 +124,7 @@ def test_listing_imports_no_heavy_library(arguments: list[str]) -> None:
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from berthage.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert f"needs {missing}, which is not installed; run: pip install 'berthage[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
@@ -240,9 +236,7 @@ class TestPublishedFiles:
     @pytest.mark.parametrize("name", ["B", "G"])
     def test_stored_plans_cost_what_the_reference_says(self, iopddl: Path, name: str) -> None:
         reference = json.loads((iopddl / "reference.json").read_text())[name]
-        done = run(
-            "check", iopddl / f"asplos-2025-iopddl-{name}.json.gz", iopddl / f"plan-{name}.json.gz", "--json"
-        )
+        done = run("check", iopddl / f"asplos-2025-iopddl-{name}.json.gz", iopddl / f"plan-{name}.json.gz", "--json")
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
         assert document["objective"] == reference["plan_cost"]

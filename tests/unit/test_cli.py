@@ -45,9 +45,7 @@ class TinyFormat:
         except ValueError as error:
             raise InvalidProblemError(f"{path}: expected JSON: {error}") from error
         builder = ProblemBuilder("tiny")
-        names = [
-            builder.add_variable(f"v{i}", len(c), [x * scale for x in c]) for i, c in enumerate(data["costs"])
-        ]
+        names = [builder.add_variable(f"v{i}", len(c), [x * scale for x in c]) for i, c in enumerate(data["costs"])]
         builder.add_constant(data.get("constant", 0))
         if "limit" in data:
             weights = {v: list(range(len(c))) for v, c in zip(names, data["costs"], strict=True)}
@@ -82,9 +80,7 @@ class BruteOptions:
 class Brute:
     """Every assignment, one after the other."""
 
-    def solve(
-        self, problem: PlacementProblem, params: Any, options: BruteOptions, context: Any
-    ) -> SolverOutcome:
+    def solve(self, problem: PlacementProblem, params: Any, options: BruteOptions, context: Any) -> SolverOutcome:
         if options.crash:
             raise ZeroDivisionError("crashed on purpose")
         print("a banner that must not spoil JSON")
@@ -114,9 +110,7 @@ class Nothing:
 
 class Fractional:
     def solve(self, problem: PlacementProblem, params: Any, options: Any, context: Any) -> SolverOutcome:
-        return SolverOutcome(
-            Termination(Reason.NOT_INTEGRAL, detail="2 variables are fractional; use ilp"), None, 1.5
-        )
+        return SolverOutcome(Termination(Reason.NOT_INTEGRAL, detail="2 variables are fractional; use ilp"), None, 1.5)
 
 
 class Liar:
@@ -148,18 +142,14 @@ class Plugin:
             SolverInfo("first", "First labels.", f"{__name__}:First"),
             SolverInfo("fractional", "A relaxation.", f"{__name__}:Fractional"),
             SolverInfo("liar", "Lies.", f"{__name__}:Liar"),
-            SolverInfo(
-                "missing", "Needs more.", "a:b", requires=("no_such_lib",), install="pip install more"
-            ),
+            SolverInfo("missing", "Needs more.", "a:b", requires=("no_such_lib",), install="pip install more"),
             SolverInfo("nothing", "Finds nothing.", f"{__name__}:Nothing"),
         ]
 
     @hookimpl
     def berthage_formats(self) -> list[FormatInfo]:
         return [
-            FormatInfo(
-                "tiny", "", f"{__name__}:TinyFormat", extensions=(".tiny",), writes=True, options=TinyOptions
-            )
+            FormatInfo("tiny", "", f"{__name__}:TinyFormat", extensions=(".tiny",), writes=True, options=TinyOptions)
         ]
 
     @hookimpl
@@ -264,9 +254,7 @@ class TestSolve:
             ("fractional", 1, "not integral: 2 variables are fractional; use ilp"),
         ],
     )
-    def test_exit_codes_tell_how_it_ended(
-        self, run: Any, tiny: Path, solver: str, code: int, words: str
-    ) -> None:
+    def test_exit_codes_tell_how_it_ended(self, run: Any, tiny: Path, solver: str, code: int, words: str) -> None:
         done = run("solve", tiny, "--solver", solver)
         assert done.exit_code == code
         assert words in done.stdout
@@ -312,17 +300,13 @@ class TestSolve:
             ("--solver", "brutte"),
         ],
     )
-    def test_bad_usage_is_a_message_and_exit_code_2(
-        self, run: Any, tiny: Path, arguments: tuple[str, ...]
-    ) -> None:
+    def test_bad_usage_is_a_message_and_exit_code_2(self, run: Any, tiny: Path, arguments: tuple[str, ...]) -> None:
         done = run("solve", tiny, "--solver", "brute", *arguments)
         assert done.exit_code == 2
         assert "Error: " in done.stderr
         assert "Traceback" not in done.output
 
-    def test_a_solver_that_fails_or_cannot_run_is_an_error_not_a_traceback(
-        self, run: Any, tiny: Path
-    ) -> None:
+    def test_a_solver_that_fails_or_cannot_run_is_an_error_not_a_traceback(self, run: Any, tiny: Path) -> None:
         crashed = run("solve", tiny, "--solver", "brute", "--option", "crash=yes")
         assert crashed.exit_code == 1
         assert "'brute' failed: ZeroDivisionError: crashed on purpose" in crashed.stderr
@@ -403,9 +387,7 @@ class TestSolutionFiles:
             b"\x1f\x8b!",
         ],
     )
-    def test_what_is_no_solution_is_bad_input(
-        self, run: Any, tiny: Path, tmp_path: Path, content: bytes
-    ) -> None:
+    def test_what_is_no_solution_is_bad_input(self, run: Any, tiny: Path, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "s").write_bytes(content)
         done = run("check", tiny, tmp_path / "s")
         assert done.exit_code == 2, done.output
@@ -489,9 +471,7 @@ class TestInspectAndConvert:
         assert document["budgets"][0]["lower"] is None
 
     def test_convert(self, run: Any, tight: Path, tmp_path: Path) -> None:
-        done = run(
-            "convert", tight, tmp_path / "out.tiny", "--format-option", "scale=2", "--to-option", "scale=5"
-        )
+        done = run("convert", tight, tmp_path / "out.tiny", "--format-option", "scale=2", "--to-option", "scale=5")
         assert done.exit_code == 0
         assert json.loads((tmp_path / "out.tiny").read_text()) == {"costs": [[50, 10], [40, 20]]}
 

@@ -80,9 +80,7 @@ def test_core_registers_its_own_format_like_a_plugin() -> None:
 
 def test_an_unknown_solver_is_answered_with_near_misses_and_what_is_installed() -> None:
     registry = Registry({"mine": Solvers(solver("greedy"), solver("other"))})
-    with pytest.raises(
-        UnknownNameError, match=r"'greedi'; did you mean 'greedy'\?; installed: greedy, other"
-    ):
+    with pytest.raises(UnknownNameError, match=r"'greedi'; did you mean 'greedy'\?; installed: greedy, other"):
         registry.solver("greedi")
 
 
@@ -114,15 +112,11 @@ def test_a_duplicate_name_is_an_error_that_names_both_plugins_and_spares_the_res
     for use in (registry.solver, registry.create_solver):
         with pytest.raises(PluginError, match=r"'same' is claimed by 'one' and by 'two'"):
             use("same")
-    assert [(c.kind, c.name, c.plugins) for c in registry.conflicts] == [
-        ("solver", "same", ("'one'", "'two'"))
-    ]
+    assert [(c.kind, c.name, c.plugins) for c in registry.conflicts] == [("solver", "same", ("'one'", "'two'"))]
 
 
 def test_an_alias_that_is_another_solvers_name_is_a_conflict_of_that_name_alone() -> None:
-    registry = Registry(
-        {"one": Solvers(solver("long-name", aliases=("short",))), "two": Solvers(solver("short"))}
-    )
+    registry = Registry({"one": Solvers(solver("long-name", aliases=("short",))), "two": Solvers(solver("short"))})
     assert registry.solver("long-name").aliases == ("short",)
     with pytest.raises(PluginError, match="'short' is claimed by 'one' and by 'two'"):
         registry.solver("short")
@@ -368,9 +362,7 @@ class TestFormatByContent:
         good = FormatInfo("a", "", "a:b", sniff=f"{__name__}:starts_with_a")
         bad = FormatInfo("b", "", "a:b", sniff=f"{__name__}:sniffs_badly")
         registry = Registry({"f": Formats(good, bad)})
-        with pytest.warns(
-            RuntimeWarning, match="format 'b' of plugin 'f' cannot look into files: cannot smell"
-        ):
+        with pytest.warns(RuntimeWarning, match="format 'b' of plugin 'f' cannot look into files: cannot smell"):
             assert registry.format_for(tmp_path / "x").name == "a"
 
 
@@ -394,9 +386,7 @@ class TestObservers:
                 raise ValueError("ouch")
 
         registry = Registry({"bad": Bad(), "good": Good(), "silent": Silent()})
-        with pytest.warns(
-            RuntimeWarning, match=r"berthage_incumbent of plugin 'bad' failed: ValueError: ouch"
-        ):
+        with pytest.warns(RuntimeWarning, match=r"berthage_incumbent of plugin 'bad' failed: ValueError: ouch"):
             registry.emit("incumbent", 7)
         assert heard == [7, "no argument"]
 
@@ -443,9 +433,7 @@ class TestLoadRegistry:
         assert "no such plugin is installed" in broken.error
 
     @pytest.mark.usefixtures("installed")
-    def test_the_environment_traces(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_environment_traces(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         monkeypatch.setenv("BERTHAGE_TRACE_PLUGINS", "1")
         load_registry().create_solver("first")
         told = capsys.readouterr().err

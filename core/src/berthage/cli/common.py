@@ -169,9 +169,7 @@ def reading_options(function: Callable[..., None]) -> Callable[..., None]:
 
     return _with_options(
         gathered,
-        click.option(
-            "--format", "format_name", metavar="NAME", help="The file's format. [default: by its ending]"
-        ),
+        click.option("--format", "format_name", metavar="NAME", help="The file's format. [default: by its ending]"),
         click.option(
             "--format-option",
             "format_options",
@@ -248,12 +246,8 @@ def effort_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--cutoff", type=Number(), metavar="C", help="Only what costs at most C counts."),
         click.option("--seed", type=int, default=0, metavar="N", show_default=True, help="Random seed."),
         click.option("--threads", type=int, default=1, metavar="N", show_default=True, help="Threads."),
-        click.option(
-            "--presolve/--no-presolve", default=True, show_default=True, help="Whether reductions run first."
-        ),
-        click.option(
-            "--reductions", metavar="A,B", help="Run just these reductions. [default: all that are installed]"
-        ),
+        click.option("--presolve/--no-presolve", default=True, show_default=True, help="Whether reductions run first."),
+        click.option("--reductions", metavar="A,B", help="Run just these reductions. [default: the usual ones]"),
     )
 
 

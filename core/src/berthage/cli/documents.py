@@ -80,9 +80,7 @@ def result_document(problem: PlacementProblem, result: SolveResult, **more: Any)
         "gap": result.relative_gap,
         "absolute_gap": result.absolute_gap,
         "seed": result.seed,
-        "timings": {
-            phase: {"cpu": timing.cpu, "wall": timing.wall} for phase, timing in result.timings.items()
-        },
+        "timings": {phase: {"cpu": timing.cpu, "wall": timing.wall} for phase, timing in result.timings.items()},
         "stats": {
             "problem": problem.stats().as_dict(),
             "solver": result.stats,

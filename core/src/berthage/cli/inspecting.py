@@ -49,9 +49,7 @@ def inspect(ctx: click.Context, /, file: Path, reading: Reading, as_json: bool) 
         soft = "" if row["price"] is None else f", soft at {words.number(row['price'])} a unit"
         least = f"at least {words.number(row['lower'])}, " if math.isfinite(row["lower"]) else ""
         most = f"at most {words.number(row['limit'])}" if math.isfinite(row["limit"]) else "no upper limit"
-        click.echo(
-            f"{row['kind']} budget {row['name']}: {least}{most} over {row['variables']} variables{soft}"
-        )
+        click.echo(f"{row['kind']} budget {row['name']}: {least}{most} over {row['variables']} variables{soft}")
     if problem.constraint_names:
         click.echo(f"constraints        {words.some(problem.constraint_names)}")
 

@@ -29,9 +29,7 @@ def solvers(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(to_json({"format_version": FORMAT_VERSION, "solvers": rows}), nl=False)
         return
     if not infos:
-        click.echo(
-            "No solver is installed. Ours: pip install berthage-ilp berthage-trws berthage-lp berthage-exact"
-        )
+        click.echo("No solver is installed. Ours: pip install berthage-ilp berthage-trws berthage-lp berthage-exact")
     for line in columns([_solver_words(registry, info) for info in infos]):
         click.echo(line)
     if names:

@@ -14,8 +14,7 @@ def main() -> None:
         if error.name not in {"click", "rich"}:
             raise
         sys.stderr.write(
-            f"berthage: the command line needs {error.name}, which is not installed; "
-            "run: pip install 'berthage[cli]'\n"
+            f"berthage: the command line needs {error.name}, which is not installed; run: pip install 'berthage[cli]'\n"
         )
         raise SystemExit(1) from None
     from berthage.cli.app import app

@@ -38,9 +38,7 @@ def read_solution(path: Path, problem: PlacementProblem, file_format: Any) -> In
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InvalidProblemError(f"{path}: {error}") from error
     if found is None:
-        raise InvalidProblemError(
-            f"{path}: expected a JSON document with an 'assignment', or a list of label indices"
-        )
+        raise InvalidProblemError(f"{path}: expected a JSON document with an 'assignment', or a list of label indices")
     try:
         return problem.check_assignment(found)
     except InvalidProblemError as error:

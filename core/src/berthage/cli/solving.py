@@ -112,9 +112,7 @@ def _report(opened: Opened, result: SolveResult, reading: Reading, json_path: Pa
     violated: tuple[str, ...] = ()
     if opened.problem is not opened.original and result.assignment is not None:
         violated = tuple(v.name for v in evaluate(opened.original, result.assignment).violations)
-        lines.append(
-            f"dropped    {f'violated: {words.some(violated)}' if violated else 'satisfied all the same'}"
-        )
+        lines.append(f"dropped    {f'violated: {words.some(violated)}' if violated else 'satisfied all the same'}")
     for line in lines:
         click.echo(line, err=to_stdout)
     if json_path is None:

@@ -136,13 +136,9 @@ class FormatInfo(Info):
         Info.__post_init__(self)
         for extension in self.extensions:
             if not extension.startswith("."):
-                raise PluginError(
-                    f"FormatInfo({self.name!r}): an extension starts with a dot, not {extension!r}"
-                )
+                raise PluginError(f"FormatInfo({self.name!r}): an extension starts with a dot, not {extension!r}")
         if self.sniff is not None and not _TARGET.fullmatch(self.sniff):
-            raise PluginError(
-                f"FormatInfo({self.name!r}): sniff is 'package.module:function', not {self.sniff!r}"
-            )
+            raise PluginError(f"FormatInfo({self.name!r}): sniff is 'package.module:function', not {self.sniff!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +147,12 @@ class ReductionInfo(Info):
 
     Attributes:
         order: Its place in the chain that runs before a solver; lower runs first.
+        default: Whether ``solve(presolve=True)`` runs it; others run only when named.
     """
 
     _: KW_ONLY
     order: int = 100
+    default: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,9 +189,7 @@ class Registry:
             asked = able or ([] if found else [info for info in self.formats if info.reads])
             able = self._knowing(path, asked) or able
         if not able and not found:
-            raise UnknownNameError(
-                unknown_extension(file_name, [e for f in self.formats for e in f.extensions])
-            )
+            raise UnknownNameError(unknown_extension(file_name, [e for f in self.formats for e in f.extensions]))
         if not able:
             verb = "written" if writing else "read"
             raise UnsupportedProblemError(f"{file_name}: format {found[0].name!r} cannot be {verb}")
@@ -281,9 +279,7 @@ class Registry:
         """
         hook = event_name if event_name.startswith("berthage_") else f"berthage_{event_name}"
         if hook not in OBSERVER_HOOKS:
-            raise UnknownNameError(
-                f"no event is named {event_name!r}; there are: {', '.join(OBSERVER_HOOKS)}"
-            )
+            raise UnknownNameError(f"no event is named {event_name!r}; there are: {', '.join(OBSERVER_HOOKS)}")
         for plugin, observe in self._registration.observers.get(hook, ()):
             try:
                 observe(event)
@@ -297,9 +293,7 @@ class Registry:
     # -- inside -----------------------------------------------------------------------------------
 
     def _catalog(self, kind: str, info_type: type[InfoT]) -> Catalog[InfoT]:
-        entries = [
-            Entry(info, plugin) for info, plugin in self._registration.infos if isinstance(info, info_type)
-        ]
+        entries = [Entry(info, plugin) for info, plugin in self._registration.infos if isinstance(info, info_type)]
         entries.sort(key=lambda e: e.info.name)
 
         def explain(name: str) -> str:

@@ -144,9 +144,7 @@ def _hints(info: Info, cls: type) -> dict[str, Any]:
 
 def _unknown_option(info: Info, key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=3)
-    hint = (
-        f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has: {', '.join(known) or 'none'}"
-    )
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has: {', '.join(known) or 'none'}"
     return f"{info.name!r} has no option {key!r}; {hint}"
 
 

@@ -40,9 +40,7 @@ def unknown_name(kind: str, name: str, available: Sequence[str], broken: Iterabl
         parts.append(f"{wanted!r} comes with {homes[wanted]}: pip install {homes[wanted]}")
         near = [n for n in near if n != wanted]
     else:
-        hints = [
-            repr(n) if n in available else f"{n!r} (not installed: pip install {homes[n]})" for n in near
-        ]
+        hints = [repr(n) if n in available else f"{n!r} (not installed: pip install {homes[n]})" for n in near]
         if hints:
             parts.append(f"did you mean {' or '.join(hints)}?")
     parts.append(f"installed: {', '.join(sorted(available)) if available else 'none'}")
@@ -53,11 +51,7 @@ def unknown_name(kind: str, name: str, available: Sequence[str], broken: Iterabl
 def unknown_extension(file_name: str, extensions: Sequence[str]) -> str:
     """The message for a file whose name tells no format."""
     ending = file_name[file_name.find(".", 1) :] if "." in file_name[1:] else ""
-    what = (
-        f"no format has the ending {ending!r}"
-        if ending
-        else f"{file_name!r} has no ending to tell its format"
-    )
+    what = f"no format has the ending {ending!r}" if ending else f"{file_name!r} has no ending to tell its format"
     near = difflib.get_close_matches(ending, extensions, n=2) if ending else []
     hint = f"did you mean {' or '.join(near)}?" if near else "name the format"
     return f"{what}; {hint}; known endings: {', '.join(sorted(set(extensions))) or 'none'}"
