@@ -11,7 +11,7 @@ from berthage import OptionError
 __all__ = ["IopddlOptions", "ReadLimits", "ShardingOptions", "UaiOptions", "make_options"]
 
 DEFAULT_MAX_BYTES = 1 << 30
-DEFAULT_MAX_CELLS = 1 << 28
+DEFAULT_MAX_CELLS = 1 << 26
 
 Values = Literal["potential", "cost"]
 Edges = Literal["true", "recorded"]
