@@ -1,4 +1,4 @@
-"""Derivations are pure, keep costs, and map back; the oracle's and the kit's own transformations are checked with them."""
+"""Derivations are pure, keep costs, and map back; so do the transformations of the kit."""
 
 from __future__ import annotations
 

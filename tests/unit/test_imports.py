@@ -14,9 +14,7 @@ HEAVY = (
 
 def _imported_by(statement: str) -> set[str]:
     script = f"import sys\n{statement}\nprint(' '.join(sorted({{m.partition('.')[0] for m in sys.modules}})))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     return set(done.stdout.split())
 
 

@@ -319,6 +319,7 @@ class _Run:
         deadline = Clock(min(EXPLAIN_SECONDS, self.clock.remaining()))
         base = feasibility_problem(self.problem)
         base_names = set(base.constraint_names)
+        witness: list[Int32Array] = []
 
         def infeasible(kept: Sequence[str]) -> bool | None:
             if deadline.remaining() <= 0.0 or self.clock.interrupted:
@@ -332,11 +333,15 @@ class _Run:
                 self.named,
                 self.registry,
             )
-            reason = run._feasible()
-            return None if reason is None else not reason
+            feasible = run._feasible()
+            if feasible and len(kept) == len(base_names) and run.whole.best_assignment is not None:
+                witness.append(run.whole.best_assignment)
+            return None if feasible is None else not feasible
 
         with self.clock.phase("explain"):
             everything = infeasible(sorted(base_names))
+            if witness and self.params.cutoff is None:  # the second opinion shows that the first was wrong
+                return check_outcome(self.problem, SolverOutcome(checked.termination, witness[0]), self.whole)
             if everything is False and self.params.cutoff is not None:
                 detail = f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
                 found = Infeasibility(detail)
@@ -359,6 +364,7 @@ class _Run:
         except (BerthageError, KeyboardInterrupt):
             return None
         if checked.assignment is not None:
+            self.whole.incumbent(checked.assignment)
             return True
         return False if checked.termination.reason is Reason.INFEASIBLE else None
 
