@@ -1,4 +1,4 @@
-"""The ``berthage`` command: our subcommands, those of plugins, and how errors are told."""
+"""The ``berthage`` command: its subcommands come from the plugins, core's own among them; how errors are told."""
 
 from __future__ import annotations
 
@@ -7,57 +7,46 @@ from typing import Any
 
 import click
 
-from berthage.cli.check import check
-from berthage.cli.common import ExitCode, Failure, registry_of
-from berthage.cli.compare import compare
-from berthage.cli.convert import convert
-from berthage.cli.inspecting import inspect
-from berthage.cli.listings import plugins, solvers
-from berthage.cli.solving import solve
+from berthage.cli.base import ExitCode, Failure, registry_of
 from berthage.errors import BerthageError, PluginError, SolutionUnavailableError, UnknownNameError
 from berthage.registry import CommandInfo
 
 
-class PluginCommand(click.Command):
-    """Stands for a plugin's command in listings, so that its module is imported only when it runs."""
+class DescribedCommand(click.Command):
+    """Stands for a command in listings, so that its module is imported only when it runs."""
 
     def __init__(self, info: CommandInfo) -> None:
         super().__init__(info.name, help=info.summary, short_help=info.summary)
 
 
 class App(click.Group):
-    """Our subcommands and those of plugins; every error we raise on purpose ends as a message."""
+    """The subcommands of all plugins; every error we raise on purpose ends as a message."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all subcommands."""
-        return sorted({*super().list_commands(ctx), *(info.name for info in registry_of(ctx).commands)})
+        return sorted(info.name for info in registry_of(ctx).commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand; one of a plugin comes as a stand-in."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
+        """A stand-in for the subcommand."""
         found = [info for info in registry_of(ctx).commands if info.name == cmd_name]
-        return PluginCommand(found[0]) if found else None
+        return DescribedCommand(found[0]) if found else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand that runs; one of a plugin is imported now."""
+        """The subcommand that runs; its module is imported now."""
         name = str(args[0])
         registry = registry_of(ctx)
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
+        if not name.startswith("-"):
             try:
                 registry.command(name)
             except UnknownNameError as error:
-                own = click.Group.list_commands(self, ctx)
-                raise click.UsageError(f"{error}; berthage's own: {', '.join(own)}", ctx) from error
+                raise click.UsageError(str(error), ctx) from error
         found_name, command, rest = super().resolve_command(ctx, args)
-        if isinstance(command, PluginCommand):
-            loaded = registry.load_command(name)
-            if not isinstance(loaded, click.Command):
-                raise PluginError(f"command {name!r}: its target is no click.Command but {loaded!r}")
-            command = loaded
+        if isinstance(command, DescribedCommand):
+            command = registry.load_command(name)
+            if not isinstance(command, click.Command):
+                raise PluginError(f"command {name!r}: its target is no click.Command but {command!r}")
         return found_name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -94,7 +83,3 @@ Exit codes:
 @click.version_option(package_name="berthage", prog_name="berthage")
 def app() -> None:
     """Choose one option for every decision of a large structured problem at the least predicted cost."""
-
-
-for command in (check, compare, convert, inspect, plugins, solve, solvers):
-    app.add_command(command)

@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from berthage.cli import words
-from berthage.cli.common import ExitCode, Reading, input_file, reading_options, registry_of
-from berthage.cli.documents import FORMAT_VERSION, budget_document, to_json
+from berthage.cli.base import ExitCode, registry_of
+from berthage.cli.common import Reading, input_file, reading_options
+from berthage.cli.documents import budget_document
 from berthage.cli.solutions import read_solution
-from berthage.evaluate import evaluate
+from berthage.cli.strict_json import FORMAT_VERSION, to_json
+from berthage.evaluation import evaluate
 
 
 @click.command()

@@ -1,8 +1,7 @@
-"""What the subcommands share: exit codes, the registry, options, reading problems."""
+"""What the subcommands on problem files share: their options, and how a problem is read."""
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,37 +13,8 @@ import click
 from berthage.errors import InvalidProblemError
 from berthage.files import read_problem
 from berthage.problem import PlacementProblem
-from berthage.registry import FormatInfo, Registry, load_registry
+from berthage.registry import FormatInfo, Registry
 from berthage.solving.params import SolveParams
-
-
-class ExitCode(enum.IntEnum):
-    """What the shell is told."""
-
-    SOLVED = 0
-    """A solution was found, or the command did what it was asked."""
-    ERROR = 1
-    """Something failed; for ``check``, the solution violates something."""
-    USAGE = 2
-    """The command line or an input file is wrong."""
-    INFEASIBLE = 3
-    """It is proved that no solution exists."""
-    NOTHING_FOUND = 4
-    """No solution was found within the limit."""
-
-
-class Failure(click.ClickException):
-    """An error that is told as a message, with its exit code."""
-
-    def __init__(self, message: str, code: ExitCode) -> None:
-        super().__init__(message)
-        self.code = code
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]  # click has it as a class attribute
-        """What the shell is told."""
-        return int(self.code)
-
 
 if TYPE_CHECKING:
     _Type = click.ParamType[Any]  # older click's is not generic at run time
@@ -82,14 +52,6 @@ class KeyValue(_Type):
         if not separator or not key:
             self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
         return key, text
-
-
-def registry_of(ctx: click.Context) -> Registry:
-    """The registry of this run: one handed over as the context's object, or what is installed."""
-    root = ctx.find_root()
-    if not isinstance(root.obj, Registry):
-        root.obj = load_registry()
-    return root.obj
 
 
 def pairs_to_mapping(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:

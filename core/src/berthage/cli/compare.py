@@ -10,19 +10,12 @@ from typing import Any, Final
 import click
 
 from berthage.cli import words
+from berthage.cli.base import ExitCode, registry_of
 from berthage.cli.chatter import stdout_to_stderr
-from berthage.cli.common import (
-    Effort,
-    ExitCode,
-    Reading,
-    effort_options,
-    input_file,
-    reading_options,
-    registry_of,
-    split_names,
-)
-from berthage.cli.documents import FORMAT_VERSION, result_document, to_json
+from berthage.cli.common import Effort, Reading, effort_options, input_file, reading_options, split_names
+from berthage.cli.documents import result_document
 from berthage.cli.live import live_line
+from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage.errors import BerthageError
 from berthage.problem import PlacementProblem
 from berthage.registry import Registry

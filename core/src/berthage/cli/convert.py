@@ -7,16 +7,8 @@ from pathlib import Path
 import click
 
 from berthage.cli import words
-from berthage.cli.common import (
-    KeyValue,
-    Reading,
-    format_of,
-    input_file,
-    output_file,
-    pairs_to_mapping,
-    reading_options,
-    registry_of,
-)
+from berthage.cli.base import registry_of
+from berthage.cli.common import KeyValue, Reading, format_of, input_file, output_file, pairs_to_mapping, reading_options
 from berthage.files import write_problem
 
 

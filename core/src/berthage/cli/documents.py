@@ -1,50 +1,16 @@
-"""The JSON that the command line writes: strict, with a format version."""
+"""The documents that the command line writes as JSON."""
 
 from __future__ import annotations
 
-import enum
-import json
 import math
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
-from berthage.evaluate import Evaluation
+from berthage.cli.strict_json import FORMAT_VERSION
+from berthage.evaluation import Evaluation
 from berthage.files import atomic_write
 from berthage.problem import PlacementProblem
 from berthage.solving.results import Infeasibility, SolveResult
-
-FORMAT_VERSION: Final = 1
-
-
-def plain(value: Any) -> Any:
-    """``value`` as JSON can say it: what is not finite becomes null, arrays become lists."""
-    if value is None or (isinstance(value, bool | str) and not isinstance(value, enum.Enum)):
-        return value
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, np.generic | np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    return str(value)
-
-
-def to_json(document: Mapping[str, Any]) -> str:
-    """Strict JSON, one top-level key a line, so that long assignments stay on one."""
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
-        for key, value in plain(document).items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def write_text(path: Path, text: str) -> None:

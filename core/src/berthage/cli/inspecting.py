@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from berthage.cli import words
-from berthage.cli.common import Reading, input_file, reading_options, registry_of
-from berthage.cli.documents import FORMAT_VERSION, to_json
+from berthage.cli.base import registry_of
+from berthage.cli.common import Reading, input_file, reading_options
+from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage.problem import PlacementProblem
 
 

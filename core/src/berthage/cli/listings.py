@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from berthage.cli.common import registry_of
-from berthage.cli.documents import FORMAT_VERSION, plain, to_json
+from berthage.cli.base import registry_of
+from berthage.cli.strict_json import FORMAT_VERSION, plain, to_json
 from berthage.registry import PluginRecord, PluginStatus, Registry, SolverInfo, describe_options
 
 

@@ -8,7 +8,8 @@ import lzma
 from pathlib import Path
 from typing import Any, Final
 
-from berthage.cli.documents import FORMAT_VERSION, to_json, write_text
+from berthage.cli.documents import write_text
+from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage.errors import InvalidProblemError
 from berthage.problem import PlacementProblem
 from berthage.problem.arrays import Int32Array

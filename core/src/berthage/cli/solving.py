@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from berthage.cli import words
+from berthage.cli.base import ExitCode, registry_of
 from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import (
     Effort,
-    ExitCode,
     KeyValue,
     Opened,
     Reading,
@@ -20,12 +20,12 @@ from berthage.cli.common import (
     output_file,
     pairs_to_mapping,
     reading_options,
-    registry_of,
 )
-from berthage.cli.documents import result_document, to_json, write_text
+from berthage.cli.documents import result_document, write_text
 from berthage.cli.live import live_line
 from berthage.cli.solutions import read_solution, write_solution
-from berthage.evaluate import evaluate
+from berthage.cli.strict_json import to_json
+from berthage.evaluation import evaluate
 from berthage.registry import build_options
 from berthage.solving.results import Reason, SolveResult
 from berthage.solving.solve import solve as run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from berthage.evaluate import Evaluation
+from berthage.evaluation import Evaluation
 from berthage.problem import PlacementProblem
 from berthage.solving.results import Infeasibility, SolveResult, Timing
 

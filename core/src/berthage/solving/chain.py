@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from berthage.errors import PluginError
-from berthage.evaluate import evaluate
+from berthage.evaluation import evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.solving.context import RunContext

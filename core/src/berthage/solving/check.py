@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berthage.errors import InvalidProblemError
-from berthage.evaluate import evaluate
+from berthage.evaluation import evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.solving.context import SolveContext
@@ -44,9 +44,9 @@ def integral_bound(bound: float) -> float:
 def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: SolveContext) -> CheckedOutcome:
     """Evaluate and correct an outcome; a claim that does not stand becomes `Reason.NUMERICAL_ERROR`."""
     claim = outcome.termination
-    complaint = ""
+    complaint, dear = "", False
     if outcome.assignment is not None:
-        complaint = _offer(problem, outcome.assignment, context)
+        complaint, dear = _offer(problem, outcome.assignment, context)
     assignment, objective = context.best_assignment, context.best_objective
     bound = max(float(outcome.bound), context.best_bound) if not math.isnan(outcome.bound) else math.nan
     if math.isnan(bound):
@@ -76,6 +76,10 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
         claim = Termination(Reason.INFEASIBLE, detail=f"no assignment costs {cutoff} or less: the bound is {bound}")
     if objective is not None:
         claim = _with_assignment(claim, objective, bound, context)
+    elif dear and claim.reason is not Reason.INFEASIBLE:
+        # The solver is free to ignore the cutoff; its assignment just does not count.
+        detail = f"what was found costs more than {cutoff}, and the bound {bound} does not exclude better"
+        claim = Termination(Reason.NO_SOLUTION_FOUND, claim.limit or Limit.OTHER, claim.detail or detail)
     elif claim.reason in (Reason.OPTIMAL, Reason.FEASIBLE):
         claim = Termination(
             Reason.NUMERICAL_ERROR, detail=f"the solver said {claim.reason.value} but gave no assignment"
@@ -83,18 +87,22 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
     return CheckedOutcome(claim, assignment, objective, bound, outcome.infeasibility)
 
 
-def _offer(problem: PlacementProblem, raw: Int32Array, context: SolveContext) -> str:
-    """Take the returned assignment as an incumbent; returns what is wrong with it, or an empty string."""
+def _offer(problem: PlacementProblem, raw: Int32Array, context: SolveContext) -> tuple[str, bool]:
+    """Take the returned assignment as an incumbent.
+
+    Returns:
+        What is wrong with it (an empty string for nothing), and whether it only costs more than the cutoff.
+    """
     try:
         assignment = problem.check_assignment(raw)
     except InvalidProblemError as error:
-        return str(error)
+        return str(error), False
     evaluation = evaluate(problem, assignment)
     if context.offer(assignment, evaluation) is not None:
-        return ""
+        return "", False
     if evaluation.feasible:
-        return f"its assignment costs {evaluation.objective}, above the cutoff {context.params.cutoff}"
-    return "its assignment is infeasible: " + "; ".join(v.detail for v in evaluation.violations[:3])
+        return "", True
+    return "its assignment is infeasible: " + "; ".join(v.detail for v in evaluation.violations[:3]), False
 
 
 def _with_assignment(claim: Termination, objective: int | float, bound: float, context: SolveContext) -> Termination:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy.typing as npt
 
 from berthage.errors import InvalidProblemError
-from berthage.evaluate import Evaluation, evaluate
+from berthage.evaluation import Evaluation, evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.solving.params import SolveParams

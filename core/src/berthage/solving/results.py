@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from berthage.errors import SolutionUnavailableError
-from berthage.evaluate import Evaluation
+from berthage.evaluation import Evaluation
 from berthage.problem.arrays import Int32Array
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from berthage.errors import BerthageError, OptionError, PluginError
-from berthage.evaluate import evaluate
+from berthage.evaluation import evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.registry import Registry, SolverInfo, build_options, load_registry
@@ -403,7 +403,7 @@ _SEVERITY = (
 
 
 def _loosened(cutoff: int | float | None, error: float) -> int | float | None:
-    """A cutoff that rounding in a reduction cannot make too strict; the exact one is applied to the lifted assignment."""
+    """A cutoff that rounding in a reduction cannot make too strict; the exact one is applied after lifting."""
     return cutoff if cutoff is None or error == 0.0 else cutoff + error
 
 

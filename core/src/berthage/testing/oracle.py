@@ -74,9 +74,7 @@ def price_all(
     costs: npt.NDArray[Any] = np.full(states, problem.constant, dtype=object if exact else np.float64)
     feasible = np.ones(states, dtype=bool)
 
-    def add(
-        values: npt.NDArray[np.float64], residual: npt.NDArray[np.int64] | None, times: int | float
-    ) -> None:
+    def add(values: npt.NDArray[np.float64], residual: npt.NDArray[np.int64] | None, times: int | float) -> None:
         nonlocal costs
         finite = np.isfinite(values)
         feasible[~finite] = False
@@ -181,9 +179,7 @@ def _excesses(
         found.append((outside, linear.price))
     for interval in problem.interval_budgets:
         weights = interval.weights[interval.ptr[:-1] + assignments[:, interval.variables]]
-        live = (interval.start[None, :] <= interval.start[:, None]) & (
-            interval.start[:, None] < interval.stop[None, :]
-        )
+        live = (interval.start[None, :] <= interval.start[:, None]) & (interval.start[:, None] < interval.stop[None, :])
         use = weights @ live.T.astype(weights.dtype)
         peak = use.max(axis=1) if use.shape[1] else np.zeros(len(assignments), dtype=use.dtype)
         found.append((np.maximum(peak - interval.limit, 0), interval.price))

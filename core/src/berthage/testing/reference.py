@@ -113,9 +113,7 @@ def _broken_relations(problem: PlacementProblem, choice: list[int]) -> list[str]
     return broken
 
 
-def _budget_excesses(
-    problem: PlacementProblem, choice: list[int]
-) -> list[tuple[str, Fraction, float | int | None]]:
+def _budget_excesses(problem: PlacementProblem, choice: list[int]) -> list[tuple[str, Fraction, float | int | None]]:
     """(name, amount outside the limits, price) of every budget."""
     found: list[tuple[str, Fraction, float | int | None]] = []
     for linear in problem.linear_budgets:
@@ -128,9 +126,7 @@ def _budget_excesses(
     for interval in problem.interval_budgets:
         rows = [
             (int(start), int(stop), _weight(interval.weights[int(interval.ptr[i]) + choice[int(v)]]))
-            for i, (v, start, stop) in enumerate(
-                zip(interval.variables, interval.start, interval.stop, strict=True)
-            )
+            for i, (v, start, stop) in enumerate(zip(interval.variables, interval.start, interval.stop, strict=True))
         ]
         # Use only changes where a row starts or stops, so its peak over time is reached at some start.
         peak = max(

@@ -49,9 +49,7 @@ class Transformed:
         return self.scale * original + self.shift
 
 
-def _same(
-    problem: PlacementProblem, changed: PlacementProblem, scale: int = 1, shift: int = 0
-) -> Transformed:
+def _same(problem: PlacementProblem, changed: PlacementProblem, scale: int = 1, shift: int = 0) -> Transformed:
     labels = tuple(np.arange(k) for k in problem.num_labels.tolist())
     return Transformed(changed, scale, shift, np.arange(problem.num_variables), labels)
 
@@ -107,9 +105,7 @@ def permuted(problem: PlacementProblem, order: Sequence[int]) -> Transformed:
             v=np.array([-1 if v < 0 else new_index[v] for v in relations.v.tolist()], dtype=np.int32),
         ),
         linear_budgets=tuple(replace(b, variables=new_index[b.variables]) for b in problem.linear_budgets),
-        interval_budgets=tuple(
-            replace(b, variables=new_index[b.variables]) for b in problem.interval_budgets
-        ),
+        interval_budgets=tuple(replace(b, variables=new_index[b.variables]) for b in problem.interval_budgets),
     )
     labels = tuple(np.arange(k) for k in changed.num_labels.tolist())
     return Transformed(changed, 1, 0, kept, labels)
@@ -122,9 +118,7 @@ def relabelled(problem: PlacementProblem, orders: Sequence[Sequence[int]]) -> Tr
     cells = _cells(problem, everyone, takes)
     tables = tuple(
         problem.tables[t].take(takes[u], takes[v])
-        for u, v, t in zip(
-            problem.edge_u.tolist(), problem.edge_v.tolist(), problem.edge_table.tolist(), strict=True
-        )
+        for u, v, t in zip(problem.edge_u.tolist(), problem.edge_v.tolist(), problem.edge_table.tolist(), strict=True)
     )
     changed = replace(
         problem,

@@ -21,13 +21,9 @@ def verify_feasible(problem: PlacementProblem, result: SolveResult) -> None:
     theirs = reference_evaluate(problem, result.assignment.tolist())
     assert ours.feasible, f"the assignment breaks {[v.name for v in ours.violations]}"
     assert theirs.feasible, f"the reference evaluator says the assignment breaks {sorted(theirs.violated)}"
-    assert result.objective == ours.objective, (
-        f"the result says {result.objective!r}, evaluate says {ours.objective!r}"
-    )
+    assert result.objective == ours.objective, f"the result says {result.objective!r}, evaluate says {ours.objective!r}"
     if problem.is_integral:
-        assert theirs.cost == ours.objective, (
-            f"evaluate says {ours.objective!r}, exact sums give {theirs.cost!r}"
-        )
+        assert theirs.cost == ours.objective, f"evaluate says {ours.objective!r}, exact sums give {theirs.cost!r}"
     else:
         assert math.isclose(theirs.objective, float(ours.objective), rel_tol=1e-9, abs_tol=1e-9), (
             f"evaluate says {ours.objective!r}, exact sums give {theirs.objective!r}"
@@ -50,9 +46,7 @@ def verify_bound(result: SolveResult, optimum: int | float, *, tolerance: float 
     for what, bound in claims:
         assert not math.isnan(bound), f"{what} is NaN"
         if math.isfinite(optimum):
-            assert bound <= optimum + _slack(optimum, tolerance), (
-                f"{what} {bound!r} exceeds the optimum {optimum!r}"
-            )
+            assert bound <= optimum + _slack(optimum, tolerance), f"{what} {bound!r} exceeds the optimum {optimum!r}"
 
 
 def verify_optimal(

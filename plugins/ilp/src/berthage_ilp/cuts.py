@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from berthage import evaluate
-from berthage.evaluate import FLOAT_TOLERANCE
+from berthage.evaluation import FLOAT_TOLERANCE
 from berthage.problem import IntervalBudget
 
 from berthage_ilp.program import Cut

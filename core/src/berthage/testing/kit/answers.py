@@ -16,7 +16,7 @@ from berthage.testing.verify import verify_feasible
 
 __all__ = ["ANSWER_CHECKS"]
 
-_TAME = (Costs.INTEGER, Costs.EIGHTHS, Costs.FLOAT)
+_TAME = (Costs.FLAT, Costs.INTEGER, Costs.EIGHTHS, Costs.FLOAT)
 
 
 @check(cases=known_answers)
@@ -61,7 +61,7 @@ def takes_integers_beyond_floats(kit: SolverKit, problem: PlacementProblem) -> N
     needs=(Capability.SOFT_BUDGETS,),
     given=lambda kit: problems(
         features=kit.features & {Feature.LINEAR_BUDGETS, Feature.INTERVAL_BUDGETS, Feature.SOFT_BUDGETS},
-        costs=(Costs.INTEGER,),
+        costs=(Costs.FLAT, Costs.INTEGER),
         min_variables=2,
     ),
 )

@@ -124,7 +124,8 @@ def _property(item: Check, kit: Kit, strategy: Callable[[Any], st.SearchStrategy
     return settings(
         max_examples=max(3, round(kit.max_examples * item.share)),
         deadline=None,
-        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+        report_multiple_bugs=False,
+        phases=[phase for phase in settings().phases if phase is not Phase.explain],
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.filter_too_much,

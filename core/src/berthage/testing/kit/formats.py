@@ -57,9 +57,7 @@ class FormatKit:
         unavailable = self.registry.unavailable_reason(self.info)
         if unavailable:
             return f"{self.name}: {unavailable}"
-        lacking = [
-            verb for verb in ("reads", "writes") if verb in checked.needs and not getattr(self.info, verb)
-        ]
+        lacking = [verb for verb in ("reads", "writes") if verb in checked.needs and not getattr(self.info, verb)]
         return f"{self.name} does not promise: {', '.join(lacking)}" if lacking else ""
 
     def path(self, folder: str, stem: str = "file") -> Path:
@@ -95,9 +93,9 @@ def _same_meaning(kit: FormatKit, before: PlacementProblem, after: PlacementProb
     if before.is_integral and kit.lossless:
         assert [int(v) for v in olds] == [int(v) for v in news], "costs changed"
     pairs = zip(olds, news, strict=True)
-    assert all(
-        math.isclose(float(a), float(b), rel_tol=kit.tolerance, abs_tol=kit.tolerance) for a, b in pairs
-    ), "costs changed"
+    assert all(math.isclose(float(a), float(b), rel_tol=kit.tolerance, abs_tol=kit.tolerance) for a, b in pairs), (
+        "costs changed"
+    )
 
 
 def _there_and_back(kit: FormatKit, problem: PlacementProblem) -> None:
@@ -196,9 +194,7 @@ def _damaged(data: bytes, way: str, chance: random.Random) -> bytes:
             return bytes(mutable)
         case "insert":
             return (
-                data[:at]
-                + chance.choice([b"-1", b"nan", b"1e999", b"\x00", b"99999999999", b"[", b"\xff"])
-                + data[at:]
+                data[:at] + chance.choice([b"-1", b"nan", b"1e999", b"\x00", b"99999999999", b"[", b"\xff"]) + data[at:]
             )
         case _:
             return data[:at] + data[at : at + length] * 2 + data[at + length :]

@@ -57,9 +57,7 @@ def same_answer_in_every_process(kit: SolverKit) -> None:
     """Neither the hash seed nor the number of threads changes an answer."""
     _needs_installed(kit)
     cases = [
-        number
-        for number, case in enumerate(known_answers())
-        if kit.needs_of(case.problem) <= kit.info.capabilities
+        number for number, case in enumerate(known_answers()) if kit.needs_of(case.problem) <= kit.info.capabilities
     ]
     answers = [
         run_child("solve", {**_request(kit), "cases": cases, "threads": threads}, hash_seed=seed)

@@ -90,9 +90,7 @@ def _optimum_survives(kit: ReductionKit, problem: PlacementProblem) -> None:
         assert reduced.infeasibility.detail, "infeasible without a reason"
         known = {*problem.constraint_names, *problem.variable_names}
         known |= {problem.edge_name(e) for e in range(problem.num_edges)}
-        assert set(reduced.infeasibility.constraints) <= known, (
-            "the reason names what the problem does not have"
-        )
+        assert set(reduced.infeasibility.constraints) <= known, "the reason names what the problem does not have"
         return
     answers = [brute_force(part) for part in reduced.parts]
     assert all(a.feasible for a in answers) == truth.feasible, "feasibility is not preserved"
@@ -135,9 +133,7 @@ def every_assignment_lifts(kit: ReductionKit, problem: PlacementProblem) -> None
         costs = [evaluate(p, x).objective for p, x in zip(reduced.parts, picked, strict=True)]
         lifted = reduced.lift(list(picked))
         found = evaluate(problem, lifted)
-        assert found.feasible, (
-            f"{picked} lifts to {lifted}, which breaks {[v.name for v in found.violations]}"
-        )
+        assert found.feasible, f"{picked} lifts to {lifted}, which breaks {[v.name for v in found.violations]}"
         total = _total(costs)
         assert abs(float(found.objective - total)) <= kit.slack(reduced, total, *costs), (
             f"{picked} costs {total!r}, lifted {found.objective!r}"
@@ -145,9 +141,7 @@ def every_assignment_lifts(kit: ReductionKit, problem: PlacementProblem) -> None
         again = reduced.project(np.asarray(lifted, dtype=np.int32))
         assert again is not None, f"{picked} lifts to {lifted}, which does not project back"
         back = [evaluate(p, x).objective for p, x in zip(reduced.parts, again, strict=True)]
-        assert abs(float(_total(back) - total)) <= kit.slack(reduced, total, *costs), (
-            f"{picked} came back as {again}"
-        )
+        assert abs(float(_total(back) - total)) <= kit.slack(reduced, total, *costs), f"{picked} came back as {again}"
 
 
 def _feasible(part: PlacementProblem) -> list[Any]:

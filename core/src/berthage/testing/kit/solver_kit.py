@@ -134,6 +134,8 @@ class SolverKit:
             limited: a limit was set on purpose, so that even an exact solver may stop without proof.
         """
         ended = result.termination
+        if ended.reason is Reason.INFEASIBLE:
+            assert not truth.feasible, f"said infeasible, but {truth.objective!r} can be had"
         verify_bound(result, truth.objective, tolerance=self.tolerance)
         assert ended.reason is not Reason.NUMERICAL_ERROR, f"the numbers are tame, yet: {ended}"
         if result.assignment is not None:
@@ -144,7 +146,6 @@ class SolverKit:
             case Reason.OPTIMAL:
                 verify_optimal(problem, result, truth.objective, tolerance=self.tolerance)
             case Reason.INFEASIBLE:
-                assert not truth.feasible, f"said infeasible, but {truth.objective!r} can be had"
                 verify_infeasible(problem, result)
             case Reason.FEASIBLE:
                 assert result.assignment is not None, "FEASIBLE without an assignment"
@@ -178,12 +179,9 @@ class Described:
             table = p.tables[int(p.edge_table[e])]
             kind = "lazy" if isinstance(table, LazyTable) else table.kind
             lines.append(
-                f"edge {p.edge_u[e]} -- {p.edge_v[e]} x{p.edge_multiplicity[e]} {kind}: "
-                f"{table.to_dense().tolist()}"
+                f"edge {p.edge_u[e]} -- {p.edge_v[e]} x{p.edge_multiplicity[e]} {kind}: {table.to_dense().tolist()}"
             )
         for relation in p.relations:
-            lines.append(
-                f"{relation.kind.name} {relation.name!r} {relation.u} {relation.v}: {relation.array.tolist()}"
-            )
+            lines.append(f"{relation.kind.name} {relation.name!r} {relation.u} {relation.v}: {relation.array.tolist()}")
         lines += [repr(budget) for budget in (*p.linear_budgets, *p.interval_budgets)]
         return "\n  ".join(lines)

@@ -26,7 +26,7 @@ def add_budgets(
     soft: bool,
 ) -> None:
     """Add one or two budgets of each kind asked for; soft ones among them when ``soft``."""
-    whole = costs in (Costs.INTEGER, Costs.BIG)
+    whole = costs in (Costs.FLAT, Costs.INTEGER, Costs.BIG)
     for index in range(draw(st.integers(1, 2)) if linear else 0):
         price = draw(_PRICES) if soft and draw(st.booleans()) else None
         _add_linear(draw, builder, sizes, f"linear {index}", whole, price)

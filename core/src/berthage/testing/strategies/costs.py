@@ -15,8 +15,10 @@ Number = int | float
 class Costs(StrEnum):
     """Where the numbers of a problem come from."""
 
+    FLAT = "flat"
+    """0 and 1; nearly everything ties."""
     INTEGER = "integer"
-    """Small whole numbers; many ties."""
+    """Small whole numbers."""
     EIGHTHS = "eighths"
     """Multiples of 1/8: not integral, yet every sum of a few is exact in float64."""
     FLOAT = "float"
@@ -35,6 +37,8 @@ def cost_values(kind: Costs, size: int, *, infinities: bool = False) -> st.Searc
     """Lists of ``size`` costs of one kind; with ``infinities`` about one in eight is inf (forbidden)."""
     one: st.SearchStrategy[Number]
     match kind:
+        case Costs.FLAT:
+            one = st.integers(0, 1)
         case Costs.INTEGER:
             one = _SMALL
         case Costs.EIGHTHS:
@@ -48,9 +52,7 @@ def cost_values(kind: Costs, size: int, *, infinities: bool = False) -> st.Searc
         return values
     marks = st.lists(st.integers(0, 7), min_size=size, max_size=size)
     return st.builds(
-        lambda costs, drawn: [
-            math.inf if mark == 7 else cost for cost, mark in zip(costs, drawn, strict=True)
-        ],
+        lambda costs, drawn: [math.inf if mark == 7 else cost for cost, mark in zip(costs, drawn, strict=True)],
         values,
         marks,
     )
