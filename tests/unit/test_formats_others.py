@@ -51,13 +51,13 @@ def test_a_generalised_assignment_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("", "line 1: expected the number of agents, the file ends"),
-        ("0 3\n", "line 1: expected the number of agents, found '0'"),
+        ("", "line 1: expected the number of agents, at least 1, the file ends"),
+        ("0 3\n", "line 1: expected the number of agents, at least 1, found '0'"),
         (GAP.replace("4 3\n", "4\n"), "line 7: expected 16 numbers in all"),
         (GAP + "9", "line 7: expected 16 numbers in all"),
         (GAP.replace("6", "six"), "line 3: expected a number, found 'six'"),
         (GAP.replace("6", "nan"), "line 3: expected a number below 2^53, found 'nan'"),
-        ("1000000000000 1000000000000\n", "line 1: expected the number of agents"),
+        ("1000000000000 1000000000000\n", "line 2: expected 2000000000001000000000002 numbers in all"),
     ],
 )
 def test_a_broken_gap_file_names_the_place(tmp_path: Path, text: str, place: str) -> None:

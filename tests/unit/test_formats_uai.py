@@ -121,6 +121,7 @@ def test_broken_evidence_names_the_place(tmp_path: Path, text: str, place: str) 
     ("text", "place"),
     [
         ("", "line 1: expected MARKOV or BAYES, the file ends"),
+        ("MARKOV 10 2", "line 1: expected the number of labels of variable 1, the file ends"),
         ("MARKOW 1 2 0", "line 1: expected MARKOV or BAYES, found 'MARKOW'"),
         (MODEL.replace("2 3", "2 0"), "line 3: expected the number of labels of variable 1, found '0'"),
         (MODEL.replace("2 3", "2 1000000000000"), "max_cells"),

@@ -36,8 +36,8 @@ class GapFormat:
         """
         limits = make_options(ReadLimits, options)
         tokens = Tokens(read_bytes(path, limits.max_bytes), str(path))
-        agents = tokens.integer(0, "the number of agents", 1, len(tokens))
-        jobs = tokens.integer(1, "the number of jobs", 1, len(tokens))
+        agents = tokens.integer(0, "the number of agents, at least 1", 1)
+        jobs = tokens.integer(1, "the number of jobs, at least 1", 1)
         cells = agents * jobs
         expected = 2 + 2 * cells + agents
         if len(tokens) != expected:

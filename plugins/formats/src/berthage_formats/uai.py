@@ -101,7 +101,7 @@ class _Model:
         tokens = self._tokens
         if tokens.text(0).upper() not in _PREAMBLES:
             raise tokens.error(0, "MARKOV or BAYES")
-        n = tokens.integer(1, "the number of variables", 0, max(len(tokens) - 2, 0))
+        n = tokens.integer(1, "the number of variables", 0)
         cards = [tokens.integer(2 + v, f"the number of labels of variable {v}", 1) for v in range(n)]
         self._count.add(sum(cards), "the number of labels")
         self._builder.add_variables([f"x{v}" for v in range(n)], cards)
@@ -111,7 +111,7 @@ class _Model:
 
     def _scopes(self, position: int, n: int) -> tuple[list[tuple[int, ...]], int]:
         tokens = self._tokens
-        count = tokens.integer(position, "the number of factors", 0, len(tokens))
+        count = tokens.integer(position, "the number of factors", 0)
         position += 1
         scopes: list[tuple[int, ...]] = []
         for k in range(count):

@@ -76,9 +76,9 @@ class _Network:
     def read(self) -> PlacementProblem:
         """Read header, domains and functions."""
         tokens = self._tokens
-        n = tokens.integer(1, "the number of variables", 0, len(tokens))
+        n = tokens.integer(1, "the number of variables", 0)
         tokens.integer(2, "the greatest domain size", 0)
-        functions = tokens.integer(3, "the number of functions", 0, len(tokens))
+        functions = tokens.integer(3, "the number of functions", 0)
         self._top = tokens.integer(4, f"the top value, 1 to {_MAX_TOP}", 1, _MAX_TOP)
         self._sizes = [self._size(v) for v in range(n)]
         self._count.add(sum(self._sizes), "the number of labels")
