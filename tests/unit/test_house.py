@@ -53,7 +53,7 @@ def test_core_needs_numpy_and_pluggy_only() -> None:
 
 
 def test_importing_core_imports_no_extra_and_no_solver_library() -> None:
-    code = "import berthage, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = "from berthage import *; import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
