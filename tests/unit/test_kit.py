@@ -85,11 +85,13 @@ def no_shrinking() -> Iterator[None]:
     settings.load_profile(before)
 
 
-def solver_class(module: types.ModuleType, run: Run, promises: frozenset[Capability] = EVERYTHING) -> Any:
+def solver_class(
+    module: types.ModuleType, run: Run, promises: frozenset[Capability] = EVERYTHING, examples: int = 30
+) -> Any:
     module.make = lambda: types.SimpleNamespace(solve=run)  # type: ignore[attr-defined]
     info = SolverInfo("mine", "For tests.", "kit_under_test:make", capabilities=promises, version="1")
     registry = Registry({"mine": _plugin(info)})
-    return conformance("mine", registry=registry, max_examples=30)()
+    return conformance("mine", registry=registry, max_examples=examples)()
 
 
 def fails(test: Callable[[], None], message: str | None = None) -> None:
@@ -98,7 +100,7 @@ def fails(test: Callable[[], None], message: str | None = None) -> None:
 
 
 def test_an_honest_solver_passes_every_check(module: types.ModuleType) -> None:
-    tests = solver_class(module, honest)
+    tests = solver_class(module, honest, examples=6)
     names = [name for name in dir(tests) if name.startswith("test_")]
     assert len(names) == len(solver_checks())
     ran = 0
@@ -260,7 +262,7 @@ class Same:
 def reduction_class(module: types.ModuleType, reduce: Callable[[PlacementProblem], Any]) -> Any:
     module.make = lambda: types.SimpleNamespace(reduce=lambda problem, context: reduce(problem))  # type: ignore[attr-defined]
     registry = Registry({"mine": _plugin(ReductionInfo("mine", "For tests.", "kit_under_test:make"))})
-    return reduction_conformance("mine", registry=registry, max_examples=30)()
+    return reduction_conformance("mine", registry=registry, max_examples=20)()
 
 
 def test_an_honest_reduction_passes(module: types.ModuleType) -> None:

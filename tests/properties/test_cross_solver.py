@@ -1,0 +1,103 @@
+"""Solvers against each other and against brute force, on the same drawn problems."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berthage import (
+    Capability,
+    PlacementProblem,
+    Reason,
+    Registry,
+    SolveResult,
+    SolverInfo,
+    evaluate,
+    load_registry,
+    solve,
+)
+from berthage.testing import brute_force, known_answers, verify_bound, verify_feasible
+from berthage.testing.strategies import Costs, Feature, infeasible_problems, problems
+
+TAME = (Costs.FLAT, Costs.INTEGER, Costs.EIGHTHS, Costs.FLOAT)
+BUDGETS = {Capability.LINEAR_BUDGETS, Capability.INTERVAL_BUDGETS, Capability.SOFT_BUDGETS}
+
+
+def _usable(registry: Registry) -> list[SolverInfo]:
+    return [info for info in registry.solvers if not registry.unavailable_reason(info) and info.capabilities >= BUDGETS]
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return load_registry()
+
+
+def _answers(registry: Registry, problem: PlacementProblem, presolve: bool) -> dict[str, SolveResult]:
+    found = {
+        info.name: solve(problem, info.name, presolve=presolve, time_limit=20, registry=registry)
+        for info in _usable(registry)
+    }
+    if not found:
+        pytest.skip("no solver that takes budgets is installed")
+    return found
+
+
+def _agree(registry: Registry, problem: PlacementProblem, presolve: bool) -> None:
+    truth = brute_force(problem)
+    answers = _answers(registry, problem, presolve)
+    slack = 1e-6 * max(1.0, abs(truth.objective)) if truth.feasible else 0.0
+    for name, result in answers.items():
+        verify_bound(result, truth.objective)
+        if result.assignment is not None:
+            verify_feasible(problem, result)
+            assert result.objective is not None
+            assert result.objective >= truth.objective - slack, f"{name} is better than the best"
+        if Capability.EXACT in registry.solver(name).capabilities:
+            wanted = Reason.OPTIMAL if truth.feasible else Reason.INFEASIBLE
+            assert result.termination.reason is wanted, f"{name}: {result.termination}"
+    objectives = [r.objective for r in answers.values() if r.objective is not None]
+    for name, result in answers.items():
+        for objective in objectives:
+            assert result.bound <= float(objective) + slack, f"the bound of {name} exceeds another's objective"
+
+
+@settings(max_examples=15)
+@given(problem=problems(costs=TAME, max_states=600), presolve=st.booleans())
+def test_solvers_and_brute_force_agree(registry: Registry, problem: PlacementProblem, presolve: bool) -> None:
+    _agree(registry, problem, presolve)
+
+
+@settings(max_examples=10)
+@given(
+    problem=problems(
+        costs=(Costs.INTEGER,),
+        features={Feature.LINEAR_BUDGETS, Feature.INTERVAL_BUDGETS, Feature.SOFT_BUDGETS, Feature.RELATIONS},
+        min_variables=3,
+        max_states=600,
+    )
+)
+def test_solvers_agree_where_constraints_bind(registry: Registry, problem: PlacementProblem) -> None:
+    _agree(registry, problem, presolve=False)
+
+
+@settings(max_examples=8)
+@given(problem=infeasible_problems())
+def test_all_say_infeasible(registry: Registry, problem: PlacementProblem) -> None:
+    for name, result in _answers(registry, problem, presolve=True).items():
+        assert result.assignment is None, name
+        if Capability.EXACT in registry.solver(name).capabilities:
+            assert result.termination.reason is Reason.INFEASIBLE, name
+
+
+@pytest.mark.parametrize("case", known_answers(), ids=lambda case: case.name)
+def test_every_bound_is_below_every_objective(registry: Registry, case: object) -> None:
+    _agree(registry, case.problem, presolve=True)  # type: ignore[attr-defined]
+
+
+def test_a_solution_of_one_is_a_warm_start_of_another(registry: Registry) -> None:
+    case = next(case for case in known_answers() if case.name == "interval-budget")
+    for info in _usable(registry):
+        result = solve(case.problem, info.name, warm_start=case.assignment, time_limit=20, registry=registry)
+        assert result.objective == case.objective, info.name
+        assert evaluate(case.problem, result.require()).feasible
