@@ -74,9 +74,12 @@ def problems(
     """
     kind = draw(st.sampled_from(sorted(costs)))
     allowed = [feature for feature in Feature if feature in features]
-    chosen = set(draw(st.lists(st.sampled_from(allowed), unique=True))) if allowed else set()
+    coins = draw(st.lists(st.booleans(), min_size=len(allowed), max_size=len(allowed)))
+    chosen = {feature for feature, heads in zip(allowed, coins, strict=True) if heads}
     builder = ProblemBuilder(name="drawn")
-    count = draw(st.integers(min_variables, max_variables))
+    # Sampled, not drawn as an integer: Hypothesis likes the least integer, and the empty problem is soon known.
+    most = max(max_variables, min_variables)
+    count = draw(st.sampled_from([min_variables, *(2 * list(range(min_variables + 1, most + 1)))]))
     sizes = _add_variables(draw, builder, count, kind, chosen, max_labels, max_states)
     if count:
         self_edges = Feature.PARALLEL_EDGES in chosen
@@ -186,13 +189,16 @@ def _add_variables(
     return sizes
 
 
-def _edges(count: int, *, parallel: bool) -> st.SearchStrategy[list[tuple[int, int]]]:
-    ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
+@st.composite
+def _edges(draw: st.DrawFn, count: int, *, parallel: bool) -> list[tuple[int, int]]:
+    """About half of all pairs, either way round; with ``parallel`` some again, reversed or as self edges."""
+    pairs = [(u, v) for u in range(count) for v in range(u + 1, count)]
+    marks = draw(st.lists(st.integers(0, 7), min_size=len(pairs), max_size=len(pairs)))
+    edges = [pair if mark < 7 else pair[::-1] for pair, mark in zip(pairs, marks, strict=True) if mark > 3]
     if parallel:
-        return st.lists(ends, max_size=2 * count)
-    if count < 2:
-        return st.just([])
-    return st.lists(ends.filter(lambda pair: pair[0] < pair[1]), max_size=2 * count, unique=True)
+        ends = st.integers(0, count - 1)
+        edges += draw(st.lists(st.tuples(ends, ends), max_size=4))
+    return edges
 
 
 def _matrices(kind: Costs, rows: int, cols: int, infinities: bool) -> st.SearchStrategy[list[list[Any]]]:
