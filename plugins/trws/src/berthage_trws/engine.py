@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,7 @@ class Engine:
         if self.is_binary:
             self._differences = np.zeros(int(half_ptr[-1]), dtype)
             self._quads = _quads(layout, dtype)
-        self._chunks = _chunks(layout.work)
+        self._chunks = chunks(layout.work, CELLS_PER_CALL)
         self.set_unary(layout.unary, self.magnitude)
 
     def set_unary(self, unary: Floats, magnitude: Floats) -> None:
@@ -116,13 +117,13 @@ class Engine:
         return float(certified_bound(self.layout.exact, self.unary, self.magnitude, messages, *self._wide))
 
 
-def _chunks(work: Floats) -> list[tuple[int, int]]:
-    """Ranges of nodes with about `CELLS_PER_CALL` cells each."""
+def chunks(work: Floats, per_call: int) -> list[tuple[int, int]]:
+    """Ranges of nodes with about ``per_call`` units of work each."""
     if not len(work):
         return []
-    part = (np.cumsum(work) // CELLS_PER_CALL).astype(np.int64)
+    part = (np.cumsum(work) // per_call).astype(np.int64)
     cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(work)]
-    return list(zip(cuts[:-1], cuts[1:]))
+    return list(itertools.pairwise(cuts))
 
 
 def _quads(layout: Layout, dtype: Any) -> npt.NDArray[Any]:

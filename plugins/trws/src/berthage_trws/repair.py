@@ -12,6 +12,8 @@ import numpy as np
 
 from .jit import kernel
 
+TRIES = 16
+
 _0 = np.uint64(0)
 _1 = np.uint64(1)
 
@@ -104,10 +106,20 @@ def violation(rows, use):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _best_relief(exact, rows, state, use, costs, frozen):  # type: ignore[no-untyped-def]
-    """The move that lowers the total violation at the least cost per unit: (found, node, label).
+def _is_simple(rows, i):  # type: ignore[no-untyped-def]
+    """Whether node ``i`` has one entry, in a hard budget: then one number says what its move does to every row."""
+    e = rows.entry_ptr[i]
+    if rows.entry_ptr[i + _1] - e != _1 or rows.row_start[e] >= rows.row_stop[e]:
+        return False
+    return rows.price[rows.budget[rows.row_start[e]]] == np.inf
 
-    Only nodes that reach the most violated row are looked at; ``frozen`` (a node, or the number of nodes) is not.
+
+@kernel
+def _best_relief(exact, rows, state, use, costs, frozen):  # type: ignore[no-untyped-def]
+    """The move that relieves the most violated row at the least cost per unit: (found, node, label).
+
+    A move that raises the total violation (elsewhere) does not count: the next best is tried, ``TRIES`` times.
+    ``frozen`` (a node, or the number of nodes) is not moved.
     """
     worst, row = 0.0, _0
     for r in range(np.uint64(len(rows.upper))):
@@ -115,38 +127,56 @@ def _best_relief(exact, rows, state, use, costs, frozen):  # type: ignore[no-unt
             outside = _outside(rows, use, r) / rows.size[r]
             if outside > worst:
                 worst, row = outside, r
-    best, node, label, found = np.inf, _0, _0, False
     if worst == 0.0:
-        return found, node, label
-    over = use[row] > rows.upper[row]
-    for i in range(np.uint64(len(exact.labels))):
-        if i == frozen:
-            continue
-        reaches = False
-        for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
-            if rows.row_start[e] <= row and row < rows.row_stop[e]:
-                reaches = True
-        if not reaches:
-            continue
-        now = state[i]
-        hard, soft = _burden(rows, use, i)
-        for k in range(exact.labels[i]):
-            if k == now:
+        return False, _0, _0
+    sign = -1.0 if use[row] > rows.upper[row] else 1.0
+    need = worst * rows.size[row]
+    floor = -np.inf  # scores up to here were tried: those moves violate more elsewhere than they relieve
+    for _ in range(TRIES):
+        best, node, label, found = np.inf, _0, _0, False
+        for i in range(np.uint64(len(exact.labels))):
+            if i == frozen:
                 continue
-            there = use[row]
-            _shift(rows, use, i, now, k)
-            helps = (use[row] < there) if over else (use[row] > there)
-            if helps:
-                new_hard, new_soft = _burden(rows, use, i)
-                gain = hard - new_hard
-                if gain > 0.0:
-                    start = exact.label_ptr[i]
-                    price = costs[start + k] - costs[start + now] + new_soft - soft
-                    score = price / gain if price > 0.0 else price * gain
-                    if score < best:
-                        best, node, label, found = score, i, k, True
-            _shift(rows, use, i, k, now)
-    return found, node, label
+            reaches, soft_too = False, False
+            for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
+                if rows.row_start[e] <= row and row < rows.row_stop[e]:
+                    reaches = True
+                elif rows.row_start[e] < rows.row_stop[e] and rows.price[rows.budget[rows.row_start[e]]] < np.inf:
+                    soft_too = True
+            if not reaches:
+                continue
+            now, start = state[i], exact.label_ptr[i]
+            soft = 0.0
+            if soft_too:
+                _, soft = _burden(rows, use, i)
+            for k in range(exact.labels[i]):
+                change = 0.0
+                for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
+                    if rows.row_start[e] <= row and row < rows.row_stop[e]:
+                        change += rows.weights[rows.weight_ptr[e] + k] - rows.weights[rows.weight_ptr[e] + now]
+                gain = min(sign * change, need)
+                if gain <= 0.0:
+                    continue
+                price = costs[start + k] - costs[start + now]
+                if soft_too:
+                    _shift(rows, use, i, now, k)
+                    _, new_soft = _burden(rows, use, i)
+                    _shift(rows, use, i, k, now)
+                    price += new_soft - soft
+                score = price / gain if price > 0.0 else price * gain
+                if score < best and score > floor:
+                    best, node, label, found = score, i, k, True
+        if not found:
+            return False, _0, _0
+        now = state[node]
+        hard, _ = _burden(rows, use, node)
+        _shift(rows, use, node, now, label)
+        new_hard, _ = _burden(rows, use, node)
+        _shift(rows, use, node, label, now)
+        if new_hard < hard:
+            return True, node, label
+        floor = best
+    return False, _0, _0
 
 
 @kernel
@@ -167,22 +197,47 @@ def repair(exact, unary, stand_in, rows, state, use, costs, steps):  # type: ign
 
 
 @kernel
-def improve_within(exact, unary, stand_in, rows, state, use, costs):  # type: ignore[no-untyped-def]
-    """One round of single moves that lower cost plus soft prices and violate nothing more; returns the moves."""
+def improve_within(exact, unary, stand_in, rows, state, use, costs, first, last):  # type: ignore[no-untyped-def]
+    """Move nodes ``first … last - 1`` where that lowers cost plus soft prices and violates nothing more.
+
+    Returns the number of moves.
+    """
     moves = 0
-    for i in range(np.uint64(len(exact.labels))):
+    for i in range(first, last):
         start, now = exact.label_ptr[i], state[i]
-        hard, soft = _burden(rows, use, i)
-        best, label = -1e-12 * (abs(costs[start + now]) + soft), now
+        unbound = rows.entry_ptr[i] == rows.entry_ptr[i + _1]
+        simple = _is_simple(rows, i)
+        hard, soft, above, below, weights = 0.0, 0.0, np.inf, np.inf, _0
+        looked = False
+        best, label = -1e-12 * abs(costs[start + now]), now
         for k in range(exact.labels[i]):
             gain = costs[start + k] - costs[start + now]
-            if k == now or gain - soft >= best:
+            if k == now or (gain >= best and (simple or unbound)):
                 continue
-            _shift(rows, use, i, now, k)
-            new_hard, new_soft = _burden(rows, use, i)
-            _shift(rows, use, i, k, now)
-            if new_hard <= hard and gain + new_soft - soft < best:
-                best, label = gain + new_soft - soft, k
+            if unbound:
+                best, label = gain, k
+                continue
+            if not looked:
+                looked = True
+                if simple:
+                    e = rows.entry_ptr[i]
+                    weights = rows.weight_ptr[e]
+                    for r in range(rows.row_start[e], rows.row_stop[e]):
+                        above = min(above, rows.upper[r] - use[r])
+                        below = min(below, use[r] - rows.lower[r])
+                else:
+                    hard, soft = _burden(rows, use, i)
+            if simple:
+                change = rows.weights[weights + k] - rows.weights[weights + now]
+                if (change > 0.0 and change > above) or (change < 0.0 and -change > below):
+                    continue
+                best, label = gain, k
+            elif gain - soft < best:
+                _shift(rows, use, i, now, k)
+                new_hard, new_soft = _burden(rows, use, i)
+                _shift(rows, use, i, k, now)
+                if new_hard <= hard and gain + new_soft - soft < best:
+                    best, label = gain + new_soft - soft, k
         if label != now:
             _move(exact, unary, stand_in, rows, state, use, costs, i, label)
             moves += 1
@@ -190,7 +245,7 @@ def improve_within(exact, unary, stand_in, rows, state, use, costs):  # type: ig
 
 
 @kernel
-def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, trail):  # type: ignore[no-untyped-def]
+def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, attempts, trail):  # type: ignore[no-untyped-def]
     """Moves that break a budget, followed by repairs of it: kept when the whole chain gains.
 
     For each label of the nodes ``first … last - 1`` that is cheaper than the present one but does not fit, the move is
@@ -198,12 +253,13 @@ def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, 
     lower total.
 
     Args:
+        attempts: Most chains to try.
         trail: ``uint64[depth + 1, 2]`` scratch: nodes moved and their labels before.
 
     Returns:
-        The number of chains kept.
+        The numbers of chains kept and tried.
     """
-    kept = 0
+    kept, tried = 0, 0
     for i in range(first, last):
         start = exact.label_ptr[i]
         if rows.entry_ptr[i] == rows.entry_ptr[i + _1]:
@@ -213,6 +269,9 @@ def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, 
             price = costs[start + k] - costs[start + now]
             if k == now or price >= 0.0:
                 continue
+            if tried >= attempts:
+                return kept, tried
+            tried += 1
             before_hard, before = violation(rows, use)
             length = 0
             trail[0, 0], trail[0, 1] = i, now
@@ -234,4 +293,4 @@ def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, 
                 while length > 0:
                     length -= 1
                     _move(exact, unary, stand_in, rows, state, use, costs, trail[length, 0], trail[length, 1])
-    return kept
+    return kept, tried

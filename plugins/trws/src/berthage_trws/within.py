@@ -7,13 +7,18 @@ import math
 import numpy as np
 
 from .budgets import Budgets
+from .engine import chunks
 from .layout import Words
 from .repair import chains, conditional_costs, improve_within, repair, violation
 from .search import Search
 
-REPAIR_MOVES_PER_CALL = 32
+WORK_PER_CALL = 1 << 23
+"""Numbers that a call of a kernel may look at, so that a clock or Ctrl-C is heeded within tens of milliseconds."""
+
+CHAIN_WORK = 1 << 27
+"""The same for all chains of one thorough search."""
+
 CHAIN_DEPTH = 4
-CHAIN_NODES_PER_CALL = 16
 
 
 class BudgetedSearch:
@@ -21,8 +26,19 @@ class BudgetedSearch:
 
     def __init__(self, search: Search, budgets: Budgets) -> None:
         self.search, self.budgets = search, budgets
-        self._costs = np.empty(len(search.engine.layout.unary))
+        layout, rows = search.engine.layout, budgets.rows
+        self._costs = np.empty(len(layout.unary))
         self._trail = np.empty((CHAIN_DEPTH + 2, 2), np.uint64)
+        labels = layout.exact.labels.astype(np.float64)
+        half_ptr = layout.exact.half_ptr.astype(np.int64)
+        reach = np.zeros(layout.nodes)
+        node = np.repeat(np.arange(layout.nodes), np.diff(rows.entry_ptr.astype(np.int64)))
+        np.add.at(reach, node, (rows.row_stop - rows.row_start).astype(np.float64))
+        # one search for the best relieving move, and the move itself
+        relief = len(rows.upper) + len(layout.unary) + layout.nodes + int(6 * reach.max(initial=0.0))
+        self._moves_per_call = max(1, WORK_PER_CALL // (relief + 1))
+        self._chunks = chunks(labels * (np.diff(half_ptr) + reach + 1), WORK_PER_CALL)
+        self._attempts = max(16, CHAIN_WORK // (CHAIN_DEPTH * (relief + 1)))
 
     def offer(self, state: Words, thorough: bool) -> float:
         """Repair ``state`` in place, improve it, and offer it; returns its scaled objective, ``inf`` if infeasible."""
@@ -32,13 +48,17 @@ class BudgetedSearch:
         use = budgets.use(state)
         conditional_costs(layout.exact, layout.unary, layout.stand_in, state, self._costs)
         work = (state, use, self._costs)
-        for _ in range(layout.nodes + 1):
-            if repair(*fixed, *work, REPAIR_MOVES_PER_CALL) < REPAIR_MOVES_PER_CALL or search.stopped():
+        for _ in range(4 * layout.nodes + 1):
+            if repair(*fixed, *work, self._moves_per_call) < self._moves_per_call or search.stopped():
                 break
         if violation(budgets.rows, use)[0] > 0.0:
             return math.inf
         for _ in range(50):
-            moves = improve_within(*fixed, *work)
+            moves = 0
+            for first, last in self._chunks:
+                moves += improve_within(*fixed, *work, np.uint64(first), np.uint64(last))
+                if search.stopped():
+                    break
             if thorough and not moves and not search.stopped():
                 moves = self._chains(fixed, work)
             if not moves or search.stopped():
@@ -52,10 +72,12 @@ class BudgetedSearch:
         return energy if hard == 0.0 else math.inf
 
     def _chains(self, fixed: tuple[object, ...], work: tuple[object, ...]) -> int:
-        kept, nodes = 0, self.search.engine.layout.nodes
-        for first in range(0, nodes, CHAIN_NODES_PER_CALL):
-            last = min(first + CHAIN_NODES_PER_CALL, nodes)
-            kept += chains(*fixed, *work, np.uint64(first), np.uint64(last), np.uint64(CHAIN_DEPTH), self._trail)
-            if self.search.stopped():
+        kept, left = 0, self._attempts
+        for first, last in self._chunks:
+            more, tried = chains(
+                *fixed, *work, np.uint64(first), np.uint64(last), np.uint64(CHAIN_DEPTH), left, self._trail
+            )
+            kept, left = kept + more, left - tried
+            if left <= 0 or self.search.stopped():
                 break
         return kept
