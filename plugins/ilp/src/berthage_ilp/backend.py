@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from berthage import SolveContext
     from berthage.linear import LinearProgram
 
-__all__ = ["Backend", "BackendResult", "BackendSettings", "BackendStatus", "Monitor"]
+__all__ = ["Backend", "BackendResult", "BackendSettings", "BackendStatus", "Monitor", "StopRequested"]
 
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
@@ -83,6 +83,10 @@ class BackendSettings:
     start: tuple[Int64Array, Float64Array] | None = None
 
 
+class StopRequested(Exception):
+    """Raised while a model is being built, when it is time to stop."""
+
+
 class Monitor:
     """Relays an engine's progress to core and core's wish to stop to the engine. Used from one thread."""
 
@@ -111,6 +115,15 @@ class Monitor:
         reason = self._context.stop_reason()
         return Limit.OTHER if reason is None and self._done() else reason
 
+    def checkpoint(self) -> None:
+        """Give up building a model when it is time to stop.
+
+        Raises:
+            StopRequested: When there is a reason to stop.
+        """
+        if self.stop_reason() is not None:
+            raise StopRequested
+
     def incumbent(self, values: Float64Array) -> None:
         """Report a solution of the program; core evaluates it and keeps it when it is feasible and best."""
         assignment = self._decode(values)
@@ -137,5 +150,9 @@ class Backend(Protocol):
         ...
 
     def solve(self, program: LinearProgram, settings: BackendSettings, monitor: Monitor) -> BackendResult:
-        """Minimise the program; an infeasible model or a limit is a status, never an exception."""
+        """Minimise the program; an infeasible model or a limit is a status, never an exception.
+
+        Raises:
+            StopRequested: When it was time to stop before the engine had its model.
+        """
         ...

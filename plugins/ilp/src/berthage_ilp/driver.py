@@ -20,7 +20,7 @@ from berthage import (
 )
 from berthage.linear import LinearProgram, cost_levels, linear_program
 
-from berthage_ilp.backend import Backend, BackendResult, BackendSettings, BackendStatus, Monitor
+from berthage_ilp.backend import Backend, BackendResult, BackendSettings, BackendStatus, Monitor, StopRequested
 from berthage_ilp.cuts import cuts_against
 from berthage_ilp.fixing import fix_dear
 from berthage_ilp.program import Cut, compress, cost_factor, drop_useless, with_cuts
@@ -34,7 +34,7 @@ __all__ = ["Driver"]
 
 _TOLERANCE = 1e-9
 _SECOND_TOLERANCE = 1e-6
-_LARGE_PAIR_COLUMNS = 150_000
+_LARGE_PAIR_COLUMNS = 20_000
 """From this many pair columns on, removing useless ones pays for itself."""
 
 _LIMITS = {
@@ -82,6 +82,8 @@ class Driver:
         start = self.params.warm_start
         if start is not None:
             self.context.incumbent(start)
+        if self.context.stop_reason() is not None:
+            return self._outcome(_Level(BackendStatus.INTERRUPTED, -math.inf, "stopped before the start"))
         with self.context.phase("build"):
             program = linear_program(self.problem)
             if not program.impossible:
@@ -110,7 +112,8 @@ class Driver:
 
     def _fixed(self, program: LinearProgram) -> LinearProgram:
         pairs = int((program.block >= 0).sum()) - int(program.group_ptr[-1])
-        if self.fixing == "off" or (self.fixing == "auto" and pairs < _LARGE_PAIR_COLUMNS):
+        small = pairs < _LARGE_PAIR_COLUMNS and self.params.iteration_limit is None
+        if self.fixing == "off" or (self.fixing == "auto" and small):
             return program
         with self.context.phase("fixing"):
             return fix_dear(program, self.context, self.stats)
@@ -156,6 +159,10 @@ class Driver:
             return BackendResult(BackendStatus.INFEASIBLE, None, math.inf, "a row without columns cannot hold")
         if not small.program.num_cols:
             return BackendResult(BackendStatus.OPTIMAL, np.zeros(small.columns), level.bound_of(0.0))
+        nodes = self.params.iteration_limit
+        if nodes is not None and nodes <= 1:
+            # The root of a hard program alone can take minutes: one iteration is what came before it.
+            return BackendResult(BackendStatus.NODES, None, -math.inf, "stopped before the root relaxation")
         gap = self.params.gap if priced else 0.0
         factor = cost_factor(small.program) if priced else 0.0
         offset = level.offset * factor if gap > 0.0 else 0.0
@@ -174,12 +181,15 @@ class Driver:
         settings = BackendSettings(
             time_limit=self.context.remaining(),
             gap=gap if math.isfinite(gap) else 1e9,
-            node_limit=self.params.iteration_limit,
+            node_limit=None if nodes is None else nodes - 1,
             seed=self.params.seed,
             tolerance=tolerance,
             start=self._start(level, small.kept),
         )
-        result = (backend or self.backend).solve(program, settings, monitor)
+        try:
+            result = (backend or self.backend).solve(program, settings, monitor)
+        except StopRequested:
+            return BackendResult(BackendStatus.INTERRUPTED, None, -math.inf, "stopped while the model was being built")
         self.stats["nodes"] = int(self.stats["nodes"]) + int(result.stats.get("nodes", 0))
         values = None if result.values is None else small.expand(result.values)
         bound = result.bound if math.isinf(result.bound) else valid(result.bound)

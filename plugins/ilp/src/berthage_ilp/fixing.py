@@ -220,6 +220,8 @@ def fix_dear(
         scale = min(gap, abs(history[-1]) + 1.0)
         if len(history) > _STALL_CHECKS and history[-1] - history[-1 - _STALL_CHECKS] <= _STALL_GAIN * scale:
             break
+    if context.stop_reason() is not None:
+        return program
     current = messages.bound()
     if math.isinf(current):
         return program  # nothing is feasible: the engine is to say so
@@ -250,6 +252,6 @@ def _gap(program: LinearProgram, context: SolveContext, bound: float) -> float:
 
 
 def _margin(program: LinearProgram, value: float) -> float:
-    """Far more than the rounding error of sums of this size."""
-    size = abs(value) + abs(program.offset)
-    return program.cost_error + 1e-9 * size + 1e-12 * float(np.max(program.cost, initial=0.0))
+    """More than the rounding error of costs and sums of this size, `_MAX_PASSES` passes of messages included."""
+    told = value - (program.bound_of(value) * program.scale - program.offset)
+    return told + 1e-9 * (abs(value) + abs(program.offset)) + 1e-13 * float(np.max(program.cost, initial=0.0))

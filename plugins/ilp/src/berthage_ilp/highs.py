@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
 import queue
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import highspy
@@ -19,7 +22,7 @@ from numpy.typing import NDArray
 
 from berthage_ilp.backend import BackendResult, BackendSettings, BackendStatus, Monitor
 
-__all__ = ["configure", "read_result", "reorder", "run", "set_start", "silent_highs"]
+__all__ = ["configure", "read_result", "reorder", "run", "set_start", "silence", "silent_highs"]
 
 _POLL_SECONDS = 0.05
 # HiGHS looks at interrupts between the steps of its search, not inside the LP of the root node: after this long
@@ -42,11 +45,33 @@ _STATUS = {
 
 def silent_highs() -> Any:
     """A HiGHS object that writes nothing."""
-    highs = highspy.Highs()
-    # "log_to_console" first: setting "output_flag" prints the banner when the console is still on.
-    highs.setOptionValue("log_to_console", False)
-    highs.setOptionValue("output_flag", False)
+    with _no_banner():
+        highs = highspy.Highs()
+    silence(highs)
     return highs
+
+
+def silence(highs: Any) -> None:
+    """Turn HiGHS' own log off."""
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("log_to_console", False)
+
+
+@contextmanager
+def _no_banner() -> Iterator[None]:
+    """Keep the banner, which HiGHS prints when the first object is made, off the standard output of the program."""
+    try:
+        saved = os.dup(1)
+    except OSError:  # there is no standard output
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def configure(highs: Any, settings: BackendSettings) -> None:

@@ -64,7 +64,9 @@ class _StoppableCbc(pulp.COIN_CMD):
         settings = self.settings
         words = [str(self.path), str(program), "-ratio", repr(self.ratio), "-allow", "0"]
         words += ["-timeMode", "elapsed", "-integerTolerance", "1e-9"]
-        words += ["-randomSeed", str(settings.seed % 2**31), "-randomCbcSeed", str(settings.seed % 2**31)]
+        # Never 0: CBC takes that as "seed me by the clock".
+        seed = str(settings.seed % (2**31 - 2) + 1)
+        words += ["-randomSeed", seed, "-randomCbcSeed", seed]
         if start is not None:
             words += ["-mips", str(start)]
         if math.isfinite(settings.time_limit):
@@ -143,7 +145,7 @@ class PulpCbc:
 
     def solve(self, program: LinearProgram, settings: BackendSettings, monitor: Monitor) -> BackendResult:
         """See `Backend.solve`."""
-        model, columns = pulp_problem(program)
+        model, columns = pulp_problem(program, monitor.checkpoint)
         if settings.start is not None:
             for column in columns:
                 column.varValue = 0.0

@@ -102,7 +102,7 @@ class PulpHighs:
 
     def solve(self, program: LinearProgram, settings: BackendSettings, monitor: Monitor) -> BackendResult:
         """See `Backend.solve`."""
-        model, columns = pulp_problem(program)
+        model, columns = pulp_problem(program, monitor.checkpoint)
         solver = _InterruptibleHiGHS(columns, program.offset, settings, monitor)
         model.solve(solver)
         if not solver.finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["pulp_problem"]
 
+_CHECK_EVERY = 2048
 
-def pulp_problem(program: LinearProgram) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
+
+def pulp_problem(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
     """Translate a program.
 
     Columns are ``x0, x1, …`` and rows ``r0, r1, …``: PuLP merges or refuses names that differ only in ``-+[] ->/``,
     so no name of the problem reaches it. A row with two finite, unequal sides becomes two rows.
+
+    Args:
+        program: The program.
+        checkpoint: Called now and then; may raise to give up.
 
     Returns:
         The PuLP problem and its variables in column order (PuLP itself sorts them by name).
@@ -27,10 +34,11 @@ def pulp_problem(program: LinearProgram) -> tuple[pulp.LpProblem, list[pulp.LpVa
     lower = _bounds(program.lower)
     upper = _bounds(program.upper)
     categories = np.where(program.integer, pulp.LpInteger, pulp.LpContinuous).tolist()
-    columns = [
-        model.add_variable(f"x{j}", lo, hi, category)
-        for j, (lo, hi, category) in enumerate(zip(lower, upper, categories, strict=True))
-    ]
+    columns: list[pulp.LpVariable] = []
+    for j, (lo, hi, category) in enumerate(zip(lower, upper, categories, strict=True)):
+        if j % _CHECK_EVERY == 0:
+            checkpoint()
+        columns.append(model.add_variable(f"x{j}", lo, hi, category))
     # One term at least: PuLP adds a column of its own to an empty objective. The constant part stays with the caller.
     priced = np.flatnonzero(program.cost).tolist() or [0]
     model.setObjective(
@@ -40,14 +48,16 @@ def pulp_problem(program: LinearProgram) -> tuple[pulp.LpProblem, list[pulp.LpVa
     index = program.col_index.tolist()
     value = program.value.tolist()
     sides = zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)
-    for i, (lo, hi) in enumerate(sides):
+    for i, (low, high) in enumerate(sides):
+        if i % _CHECK_EVERY == 0:
+            checkpoint()
         span = slice(ptr[i], ptr[i + 1])
         terms = list(zip((columns[j] for j in index[span]), value[span], strict=True))
-        if lo == hi:
-            rows = [(f"r{i}", pulp.LpConstraintEQ, hi)]
+        if low == high:
+            rows = [(f"r{i}", pulp.LpConstraintEQ, high)]
         else:
-            rows = [(f"r{i}u", pulp.LpConstraintLE, hi)] if hi < math.inf else []
-            rows += [(f"r{i}l", pulp.LpConstraintGE, lo)] if lo > -math.inf else []
+            rows = [(f"r{i}u", pulp.LpConstraintLE, high)] if high < math.inf else []
+            rows += [(f"r{i}l", pulp.LpConstraintGE, low)] if low > -math.inf else []
         for name, sense, side in rows:
             model.addConstraint(pulp.LpConstraint(pulp.LpAffineExpression(terms), sense, rhs=side), name)
     return model, columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,36 +23,52 @@ if TYPE_CHECKING:
 
 __all__ = ["PyomoHighs", "pyomo_model"]
 
+_CHECK_EVERY = 512
 
-def pyomo_model(program: LinearProgram) -> tuple[Any, list[Any]]:
+
+def pyomo_model(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple[Any, list[Any]]:
     """Translate a program into a Pyomo model with columns ``x[0], x[1], …`` and rows ``r[0], r[1], …``.
+
+    Args:
+        program: The program.
+        checkpoint: Called now and then; may raise to give up.
 
     Returns:
         The model and its variables in column order.
     """
     model = pyo.ConcreteModel()
-    whole = program.integer.tolist()
-    sides = [
-        (lo if math.isfinite(lo) else None, hi if math.isfinite(hi) else None)
-        for lo, hi in zip(program.lower.tolist(), program.upper.tolist(), strict=True)
-    ]
-    domains = {True: pyo.Integers, False: pyo.Reals}
-    model.x = pyo.Var(range(len(sides)), bounds=lambda _, j: sides[j], domain=lambda _, j: domains[whole[j]])
+    model.x = pyo.Var(range(program.num_cols))
     columns = list(model.x.values())
+    sides = zip(columns, program.lower.tolist(), program.upper.tolist(), program.integer.tolist(), strict=True)
+    for j, (column, low, high, whole) in enumerate(sides):
+        if j % _CHECK_EVERY == 0:
+            checkpoint()
+        if math.isfinite(low):
+            column.setlb(low)
+        if math.isfinite(high):
+            column.setub(high)
+        if whole:
+            column.domain = pyo.Integers
+    priced = np.flatnonzero(program.cost).tolist()
     model.objective = pyo.Objective(
-        expr=LinearExpression(constant=float(program.offset), linear_coefs=program.cost.tolist(), linear_vars=columns)
+        expr=LinearExpression(
+            constant=float(program.offset),
+            linear_coefs=program.cost[priced].tolist(),
+            linear_vars=[columns[j] for j in priced],
+        )
     )
+    checkpoint()
     ptr, index, value = program.row_ptr.tolist(), program.col_index.tolist(), program.value.tolist()
     model.r = pyo.Constraint(range(len(ptr) - 1))
-    for i, (lo, hi) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
+    for i, (low, high) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
+        if i % _CHECK_EVERY == 0:
+            checkpoint()
         span = slice(ptr[i], ptr[i + 1])
         body = LinearExpression(constant=0.0, linear_coefs=value[span], linear_vars=[columns[j] for j in index[span]])
-        if ptr[i] == ptr[i + 1]:
-            continue  # the caller checks rows without columns
-        if lo == hi:
-            model.r.add(i, (body, hi))
+        if low == high:
+            model.r.add(i, (body, high))
         else:
-            model.r.add(i, (lo if math.isfinite(lo) else None, body, hi if math.isfinite(hi) else None))
+            model.r.add(i, (low if math.isfinite(low) else None, body, high if math.isfinite(high) else None))
     return model, columns
 
 
@@ -64,9 +81,16 @@ class _InterruptibleHighs(Highs):
     order: NDArray[np.int64]
     finished: bool = False
 
+    def add_constraints(self, cons: list[Any]) -> None:
+        """Hand rows over in pieces, so that a large model can be given up half-way."""
+        for begin in range(0, len(cons), _CHECK_EVERY):
+            self.monitor.checkpoint()
+            super().add_constraints(cons[begin : begin + _CHECK_EVERY])
+
     def _solve(self) -> Results:
         """Run the engine that Pyomo filled; replaces only the step between building and reading back."""
         highs = self._solver_model
+        engine.silence(highs)
         engine.configure(highs, self.settings)
         # Pyomo numbers columns in the order in which it meets them and leaves out those it never meets.
         order = np.array([self._pyomo_var_to_solver_var_map.get(id(c), -1) for c in self.columns], dtype=np.int64)
@@ -97,7 +121,7 @@ class PyomoHighs:
 
     def solve(self, program: LinearProgram, settings: BackendSettings, monitor: Monitor) -> BackendResult:
         """See `Backend.solve`."""
-        model, columns = pyomo_model(program)
+        model, columns = pyomo_model(program, monitor.checkpoint)
         solver = _InterruptibleHighs()
         solver.settings, solver.monitor, solver.columns = settings, monitor, columns
         # Pyomo's HiGHS raises on an infeasible model by default; a status is wanted, and loading is done below.
