@@ -164,6 +164,15 @@ def _big() -> KnownAnswer:
     return KnownAnswer("big-integers", b.build(), 2**61 + 3, (0, 0))
 
 
+def _tiny() -> KnownAnswer:
+    # A cost of 1e-280 next to one of 1 is as good as nothing, and nothing may divide by it.
+    b = ProblemBuilder("tiny costs")
+    b.add_variable("a", 3, [0.0, 1.0, 1e-280])
+    b.add_variable("b", 3, [-1.0, 0.0, 0.0])
+    b.add_pairwise("a", "b", [[0.5, 0.0, 0.0], [0.0, 0.0, 4e-281], [1.0, 0.0, 0.0]])
+    return KnownAnswer("tiny-costs", b.build(), -0.5, (0, 0))
+
+
 def _tie() -> KnownAnswer:
     b = ProblemBuilder("tie")
     b.add_variable("a", 3, [0, 2, 5])
@@ -329,6 +338,7 @@ _PLAIN: tuple[Maker, ...] = (
     _lazy,
     _names,
     _big,
+    _tiny,
 )
 _RELATIONS: tuple[Maker, ...] = (_tie, _tie_map, _tie_chain, _relations)
 _BUDGETS: tuple[Maker, ...] = (_linear, _equality, _least, _bytes, _interval, _soft_linear, _soft_interval)
