@@ -16,14 +16,17 @@ _1 = np.uint64(1)
 
 
 @kernel
-def sweep_binary(half_ptr, half_mid, mate, first, last, difference, gamma, tables, messages):  # type: ignore[no-untyped-def]
+def sweep_binary(half_ptr, half_mid, mate, first, last, difference, gamma, tables, messages):
     """Pass messages as :func:`~berthage_trws.sweep.sweep` does, and return the same part of the dual bound.
 
     The cost of label 0 is left out: the caller adds the sum of all ``unary[label 0]`` to the bound.
 
     Args:
-        half_ptr, half_mid, mate: Half-edges of each node; the first with a later neighbour; the other end of each.
-        first, last: Nodes ``first, …, last - 1``, or ``first - 1, …, last`` when ``last < first``.
+        half_ptr: Where the half-edges of each node start.
+        half_mid: The first of each node that has a later neighbour.
+        mate: The half-edge at the other end of each.
+        first: Node to begin with (ascending), or one above it (descending).
+        last: One above the final node (ascending), or the final node (descending).
         difference: Cost of label 1 less that of label 0, by node.
         gamma: Node weights.
         tables: ``[half-edges, 4]``: costs (0, 0), (0, 1), (1, 0), (1, 1) of (own label, neighbour's label).

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
 from berthage import PlacementProblem
 
-from .layout import Layout, Words
+from .layout import Layout, Words, repeated
 from .tables import Floats, Ints
 
 
@@ -66,7 +66,7 @@ class Budgets:
     def use(self, state: Words) -> Floats:
         """Use of each row by an assignment of compact labels."""
         rows = self.rows
-        node = np.repeat(np.arange(len(rows.entry_ptr) - 1), np.diff(rows.entry_ptr.astype(np.int64)))
+        node = repeated(rows.entry_ptr)
         chosen = rows.weights[(rows.weight_ptr + state[node]).astype(np.int64)]
         change = np.zeros(self.count + 1)
         np.add.at(change, rows.row_start.astype(np.int64), chosen)
@@ -87,7 +87,7 @@ class Budgets:
         weights = np.abs(rows.weights)
         added = np.bincount(self.cell, rate[self.entry_of_weight] * rows.weights, labels)
         size = np.bincount(self.cell, (np.abs(rate[self.entry_of_weight]) + doubt) * weights, labels)
-        return added, size
+        return added.astype(np.float64), size.astype(np.float64)
 
 
 def compile_budgets(problem: PlacementProblem, layout: Layout) -> Budgets:
@@ -95,12 +95,21 @@ def compile_budgets(problem: PlacementProblem, layout: Layout) -> Budgets:
     position = np.empty(problem.num_variables, np.int64)
     position[layout.order] = np.arange(problem.num_variables)
     label_ptr = layout.exact.label_ptr.astype(np.int64)
-    parts: list[tuple[Ints, Ints, Ints, Any, Any]] = []  # variables, first row, row past the last, weights, their starts
-    lower, upper, budget, instants, names, prices = [], [], [], [], [], []
+    parts: list[
+        tuple[Ints, Ints, Ints, Any, Any]
+    ] = []  # variables, first row, row past the last, weights, their starts
+    lower: list[float] = []
+    upper: list[float] = []
+    budget: list[int] = []
+    instants: list[int] = []
+    names: list[str] = []
+    prices: list[float] = []
     counts: list[int] = []
     for linear in problem.linear_budgets:
         k, row = len(linear.variables), len(budget)
-        parts.append((linear.variables.astype(np.int64), np.full(k, row), np.full(k, row + 1), linear.weights, linear.ptr[:-1]))
+        parts.append(
+            (linear.variables.astype(np.int64), np.full(k, row), np.full(k, row + 1), linear.weights, linear.ptr[:-1])
+        )
         lower.append(float(linear.lower))
         upper.append(float(linear.upper))
         budget.append(len(names))
@@ -115,7 +124,9 @@ def compile_budgets(problem: PlacementProblem, layout: Layout) -> Budgets:
         binding = events[:-1][np.isin(events[:-1], start) & np.isin(events[1:], stop)] if len(events) else events
         row = len(budget)
         first, last = row + np.searchsorted(binding, start), row + np.searchsorted(binding, stop)
-        parts.append((interval.variables[live].astype(np.int64), first, last, interval.weights, interval.ptr[:-1][live]))
+        parts.append(
+            (interval.variables[live].astype(np.int64), first, last, interval.weights, interval.ptr[:-1][live])
+        )
         lower += [-np.inf] * len(binding)
         upper += [float(interval.limit)] * len(binding)
         budget += [len(names)] * len(binding)

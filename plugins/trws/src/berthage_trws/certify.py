@@ -16,7 +16,7 @@ _EPS = 2.0**-52
 
 
 @kernel
-def certified_bound(exact, unary, magnitude, messages, hat, size, own, other):  # type: ignore[no-untyped-def]
+def certified_bound(exact, unary, magnitude, messages, hat, size, own, other):
     """A lower bound on every assignment, from any messages, with every rounding error charged against it.
 
     One descending sweep in float64 on the true tables (``inf`` included), in which nothing is normalised: for any
@@ -31,7 +31,10 @@ def certified_bound(exact, unary, magnitude, messages, hat, size, own, other):  
         unary: float64 costs of the labels kept.
         magnitude: Sums of the absolute values that each unary cost was made of.
         messages: float64 incoming messages; those to earlier nodes are replaced.
-        hat, size, own, other: float64 scratch, as long as the longest padded vector.
+        hat: float64 scratch, as long as the longest padded vector, as are the rest.
+        size: Scratch.
+        own: Scratch.
+        other: Scratch.
     """
     total, lost, absolute = 0.0, 0.0, 0.0
     n = np.uint64(len(exact.labels))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .binary import sweep_binary
 from .certify import certified_bound
-from .layout import Layout, Words
+from .layout import Layout, Words, repeated
 from .rounding import descend, descend_pairs, energy, round_messages
 from .sweep import PANEL, sweep
 from .tables import Floats
@@ -56,6 +56,7 @@ class Engine:
 
     def sweep(self) -> float | None:
         """One ascending and one descending pass. Returns the bound of the latter, or None when told to stop."""
+        bound = 0.0
         for ascending in (True, False):
             bound = 0.0
             for first, last in self._chunks if ascending else [(b, a) for a, b in reversed(self._chunks)]:
@@ -65,13 +66,13 @@ class Engine:
         return bound + (self._base_cost if self.is_binary else 0.0)
 
     def _pass(self, first: Any, last: Any) -> float:
-        graph, layout = self.layout.graph, self.layout
+        layout, exact = self.layout, self.layout.exact
         if self.is_binary:
-            exact = layout.exact
-            return sweep_binary(  # type: ignore[no-any-return]
-                exact.half_ptr, exact.half_mid, exact.mate, first, last, self._theta, layout.gamma, self._quads, self._differences
-            )  # fmt: skip
-        return sweep(graph, first, last, self._theta, layout.gamma, layout.cells, self._messages, *self._scratch)  # type: ignore[no-any-return]
+            ends = exact.half_ptr, exact.half_mid, exact.mate
+            values = self._theta, layout.gamma, self._quads, self._differences
+            return float(sweep_binary(*ends, first, last, *values))
+        values = self._theta, layout.gamma, layout.cells, self._messages
+        return float(sweep(layout.graph, first, last, *values, *self._scratch))
 
     def messages(self) -> npt.NDArray[Any]:
         """Incoming messages in the layout's order."""
@@ -98,10 +99,9 @@ class Engine:
             if not pairs:
                 return
             moves = 0
+            fixed = layout.exact, self.unary, layout.stand_in, state
             for first, last in self._chunks:
-                moves += descend_pairs(
-                    layout.exact, self.unary, layout.stand_in, state, np.uint64(first), np.uint64(last), waiting, *scratch
-                )  # fmt: skip
+                moves += int(descend_pairs(*fixed, np.uint64(first), np.uint64(last), waiting, *scratch))
                 if self._stopped():
                     return
             if not moves:
@@ -130,7 +130,7 @@ def _quads(layout: Layout, dtype: Any) -> npt.NDArray[Any]:
     """Four costs beside each half-edge; a missing second label repeats the first."""
     exact = layout.exact
     halves = len(exact.neighbour)
-    node = np.repeat(np.arange(layout.nodes), np.diff(exact.half_ptr.astype(np.int64)))
+    node = repeated(exact.half_ptr)
     quads = np.empty((halves, 4))
     for a in range(2):
         own = np.minimum(a, exact.labels[node].astype(np.int64) - 1).astype(np.uint64)

@@ -8,17 +8,17 @@ No ``fastmath``: infinities occur in the tables, and with NaN-free assumptions t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``function`` with numba on first call, cached on disk where any cache folder is writable."""
     settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+    compiled: Callable[..., Any]
     try:
-        return numba.njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+        compiled = numba.njit(cache=True, **settings)(function)
     except RuntimeError:  # numba: "cannot cache function: no locator available"
-        return numba.njit(**settings)(function)  # type: ignore[no-any-return]
+        compiled = numba.njit(**settings)(function)
+    return compiled

@@ -13,10 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
 from berthage import PlacementProblem
 
 from .pack import pack_tables
-from .sweep import NO_MAP, PANEL
+from .parts import (
+    Sides,
+    TableUses,
+    half_edges,
+    keep_labels,
+    offsets,
+    padded_to_panels,
+    table_uses,
+)
+from .sweep import PANEL
 from .tables import Floats, Ints, TablePool, pool_tables
 
 Words = npt.NDArray[np.uint64]
@@ -119,7 +129,7 @@ class Layout:
         counts = self.graph.labels.astype(np.int64)
         padded = self.graph.panels.astype(np.int64) * PANEL
         node = np.repeat(np.arange(len(counts)), padded)
-        place = np.arange(int(padded.sum())) - np.repeat(_offsets(padded)[:-1], padded)
+        place = np.arange(int(padded.sum())) - np.repeat(offsets(padded)[:-1], padded)
         pick = self.exact.label_ptr.astype(np.int64)[node] + np.minimum(place, counts[node] - 1)
         return unary[pick].astype(self.gamma.dtype)
 
@@ -149,26 +159,26 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
     Returns:
         The layout; or, when a variable has no allowed label, that variable.
     """
-    labels = _keep_labels(problem, order)
+    labels = keep_labels(problem, order)
     empty = np.flatnonzero(labels.counts == 0)
     if len(empty):
         return int(order[empty[0]])
-    uses, use_of_edge = _table_uses(problem, order, labels)
+    uses, use_of_edge = table_uses(problem, order, labels)
     pool = pool_tables([problem.tables[t] for t in uses.tables])
     scale = _scale(problem, pool, single)
     costs = problem.unary[labels.flat] * scale * problem.multiplicity[order].repeat(labels.counts)
-    ptr = _offsets(labels.counts)
+    ptr = offsets(labels.counts)
     span = _ranges(costs, ptr, pool, uses, use_of_edge, scale)
-    sides = _Sides(pool, labels, uses)
-    halves = _half_edges(problem, order, use_of_edge)
+    sides = Sides(pool, labels, uses)
+    halves = half_edges(problem, order, use_of_edge)
     panels = -(-labels.counts // PANEL)
     padded = panels * PANEL
     degree = np.diff(halves.ptr)
-    message_ptr = _offsets(degree * padded)
+    message_ptr = offsets(degree * padded)
     row_side, column_side = sides.rows, sides.columns
-    forward = sides.count[row_side] * _pad(sides.count[column_side])
-    backward = sides.count[column_side] * _pad(sides.count[row_side])
-    places = _offsets(np.concatenate([forward, backward]))
+    forward = sides.count[row_side] * padded_to_panels(sides.count[column_side])
+    backward = sides.count[column_side] * padded_to_panels(sides.count[row_side])
+    places = offsets(np.concatenate([forward, backward]))
     forward_ptr, backward_ptr = places[: len(forward)], places[len(forward) : -1]
     dtype = np.float32 if single else np.float64
     cells = _aligned(int(places[-1]), dtype)
@@ -186,7 +196,7 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
     out = message_ptr[halves.neighbour] + (halves.mate - halves.ptr[halves.neighbour]) * padded[halves.neighbour]
     lower = halves.mid - halves.ptr[:-1]
     weight = 1.0 / np.maximum(np.maximum(lower, degree - lower), 1)
-    theta_ptr = _offsets(padded)
+    theta_ptr = offsets(padded)
     maps = sides.maps.astype(np.uint64)
     graph = Graph(
         labels=_words(labels.counts), panels=_words(panels), theta_ptr=_words(theta_ptr),
@@ -207,150 +217,13 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
         own_count=_words(sides.count[own]), other_count=_words(sides.count[other]),
         factor=factor[use], base=base, maps=maps,
     )  # fmt: skip
-    work = np.bincount(
-        halves.node, weights=(sides.count[own] * sides.count[other]).astype(np.float64), minlength=len(order)
-    )
-    longest = max(int(padded.max(initial=PANEL)), int(_pad(sides.count).max(initial=PANEL)))
+    read = (sides.count[own] * sides.count[other]).astype(np.float64)
+    work = np.bincount(halves.node, weights=read, minlength=len(order)).astype(np.float64)
+    longest = max(int(padded.max(initial=PANEL)), int(padded_to_panels(sides.count).max(initial=PANEL)))
     return Layout(
         graph, exact, costs, weight.astype(dtype), cells, order, labels.label, scale, span.stand_in, span.highest,
         int(message_ptr[-1]), longest, work,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Labels:
-    """Labels kept: place in the problem's flat arrays, label number, count by node; mask number by node (-1: all)."""
-
-    flat: Ints
-    label: Ints
-    counts: Ints
-    mask: Ints
-    masks: tuple[Ints, ...]
-
-
-def _keep_labels(problem: PlacementProblem, order: Ints) -> _Labels:
-    lengths = problem.num_labels[order].astype(np.int64)
-    begin = problem.label_ptr[order]
-    ptr = _offsets(lengths)
-    flat = np.repeat(begin - ptr[:-1], lengths) + np.arange(int(ptr[-1]))
-    node = np.repeat(np.arange(len(order)), lengths)
-    keep = np.isfinite(problem.unary[flat])
-    counts = np.bincount(node[keep], minlength=len(order)).astype(np.int64)
-    mask = np.full(len(order), -1, np.int64)
-    known: dict[bytes, int] = {}
-    masks: list[Ints] = []
-    for i in np.flatnonzero(counts != lengths).tolist():
-        mine = keep[ptr[i] : ptr[i + 1]]
-        mask[i] = known.setdefault(mine.tobytes(), len(masks))
-        if mask[i] == len(masks):
-            masks.append(np.flatnonzero(mine))
-    kept = flat[keep]
-    return _Labels(kept, kept - begin[node[keep]], counts, mask, tuple(masks))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Uses:
-    """Distinct (table, multiplicity, row mask, column mask): a packed table each. `slot` indexes `tables`."""
-
-    tables: list[int]
-    slot: Ints
-    factor: Ints
-    row_mask: Ints
-    column_mask: Ints
-
-
-def _table_uses(problem: PlacementProblem, order: Ints, labels: _Labels) -> tuple[_Uses, Ints]:
-    mask_of_variable = np.empty(problem.num_variables, np.int64)
-    mask_of_variable[order] = labels.mask
-    row_mask, column_mask = mask_of_variable[problem.edge_u], mask_of_variable[problem.edge_v]
-    table, slot = np.unique(problem.edge_table, return_inverse=True)
-    key = slot.astype(np.int64)
-    for column in (problem.edge_multiplicity, row_mask, column_mask):
-        values, index = np.unique(column, return_inverse=True)
-        key = key * len(values) + index
-    _, first, use = np.unique(key, return_index=True, return_inverse=True)
-    uses = _Uses(
-        table.tolist(), slot[first].astype(np.int64), problem.edge_multiplicity[first], row_mask[first], column_mask[first]
-    )
-    return uses, use.astype(np.int64)
-
-
-class _Sides:
-    """The row or column side of each packed table: which lines it takes, and where each label finds its line.
-
-    Attributes:
-        rows, columns: Side of each use.
-        lines, count: Where in `maps` the side's table lines are listed, and how many.
-        label_map: Where in `maps` each label's line of the base table is.
-        line_map: Where in `maps` each label's line of the packed table is, or ``NO_MAP`` when that is the label itself.
-        maps: All index lists; it begins with 0, 1, 2, … for sides that take everything as it is.
-    """
-
-    def __init__(self, pool: TablePool, labels: _Labels, uses: _Uses) -> None:
-        tables, masks = len(pool.start), len(labels.masks) + 1
-        key = np.concatenate([
-            (uses.slot * 2) * masks + uses.row_mask + 1,
-            (uses.slot * 2 + 1) * masks + uses.column_mask + 1,
-        ])  # fmt: skip
-        distinct, index = np.unique(key, return_inverse=True)
-        self.rows, self.columns = index[: len(uses.slot)], index[len(uses.slot) :]
-        size = np.stack([pool.rows, pool.columns], axis=1) if tables else np.zeros((0, 2), np.int64)
-        slot, rest = distinct // (2 * masks), distinct % (2 * masks)
-        which, mask = rest // masks, rest % masks - 1
-        self.count: Ints = size[slot, which] if tables else np.zeros(0, np.int64)
-        self.lines = np.zeros(len(distinct), np.int64)
-        self.label_map = np.zeros(len(distinct), np.int64)
-        self.line_map = np.full(len(distinct), NO_MAP, np.uint64)
-        pieces: list[Ints] = [np.arange(int(self.count.max(initial=0)) + PANEL)]
-        mapped = np.array([[r is not None, c is not None] for r, c in zip(pool.row_of_label, pool.column_of_label)])
-        special = np.flatnonzero((mask >= 0) | mapped[slot, which]) if tables else np.zeros(0, np.int64)
-        place = len(pieces[0])
-        for side in special.tolist():
-            line = (pool.column_of_label if which[side] else pool.row_of_label)[slot[side]]
-            if mask[side] >= 0:
-                kept = labels.masks[mask[side]]
-                line = kept if line is None else line[kept]
-            assert line is not None
-            used, packed = np.unique(line, return_inverse=True)
-            self.label_map[side] = self.lines[side] = place
-            self.count[side] = len(line)
-            pieces.append(line)
-            place += len(line)
-            if len(used) < len(line):
-                self.lines[side], self.count[side] = place, len(used)
-                self.line_map[side] = place + len(used)
-                pad = np.full(-len(packed) % PANEL, packed[-1])
-                pieces += [used, packed.astype(np.int64), pad]
-                place += len(used) + len(packed) + len(pad)
-        self.maps: Ints = np.concatenate(pieces)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Halves:
-    node: Ints
-    neighbour: Ints
-    use: Ints
-    is_row: npt.NDArray[np.bool_]
-    mate: Ints
-    ptr: Ints
-    mid: Ints
-
-
-def _half_edges(problem: PlacementProblem, order: Ints, use_of_edge: Ints) -> _Halves:
-    n, m = problem.num_variables, problem.num_edges
-    position = np.empty(n, np.int64)
-    position[order] = np.arange(n)
-    u, v = position[problem.edge_u], position[problem.edge_v]
-    node, neighbour = np.concatenate([u, v]), np.concatenate([v, u])
-    rank = np.lexsort((neighbour, node))  # stable: parallel edges keep their order at both ends
-    where = np.empty(2 * m, np.int64)
-    where[rank] = np.arange(2 * m)
-    mate = np.concatenate([where[m:], where[:m]])[rank]
-    node, neighbour = node[rank], neighbour[rank]
-    edge = rank % max(m, 1)
-    ptr = _offsets(np.bincount(node, minlength=n).astype(np.int64))
-    mid = ptr[:-1] + np.bincount(node[neighbour < node], minlength=n)
-    return _Halves(node, neighbour, use_of_edge[edge], rank < m, mate, ptr, mid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +232,7 @@ class _Span:
     highest: float
 
 
-def _ranges(costs: Floats, ptr: Ints, pool: TablePool, uses: _Uses, use_of_edge: Ints, scale: float) -> _Span:
+def _ranges(costs: Floats, ptr: Ints, pool: TablePool, uses: TableUses, use_of_edge: Ints, scale: float) -> _Span:
     """The stand-in for ``inf`` (1 + the sum of all finite ranges, above every entry) and the highest finite cost."""
     if len(ptr) == 1:
         return _Span(1.0, 0.0)
@@ -386,14 +259,10 @@ def _scale(problem: PlacementProblem, pool: TablePool, single: bool) -> float:
     return 1.0 if exponent <= ceiling else 2.0 ** -math.ceil(exponent - target)
 
 
-def _pad(counts: Ints) -> Ints:
-    return -(-counts // PANEL) * PANEL
-
-
-def _offsets(sizes: Ints) -> Ints:
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
+def repeated(ptr: Words) -> Ints:
+    """The index of the group that each member belongs to, for groups that start at ``ptr``."""
+    counts: Ints = np.diff(ptr.astype(np.int64)).astype(np.int64)
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def _words(values: npt.NDArray[Any]) -> Words:

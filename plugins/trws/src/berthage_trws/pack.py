@@ -14,12 +14,13 @@ _SHIFT = np.uint64(29)
 
 
 @kernel
-def find_classes(bits, row_class, column_class):  # type: ignore[no-untyped-def]
+def find_classes(bits, row_class, column_class):
     """Classes of equal rows and of equal columns of one table, numbered by first occurrence.
 
     Args:
         bits: The table as bit patterns, ``uint64[rows, columns]``.
-        row_class, column_class: Filled in.
+        row_class: Filled in.
+        column_class: Filled in.
 
     Returns:
         The numbers of row classes and of column classes.
@@ -44,7 +45,7 @@ def find_classes(bits, row_class, column_class):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number(bits, hashes, classes, is_row):  # type: ignore[no-untyped-def]
+def _number(bits, hashes, classes, is_row):
     """Number equal lines with an open-addressing hash table; lines with equal hashes are compared."""
     count = len(hashes)
     size = 4
@@ -72,7 +73,7 @@ def _number(bits, hashes, classes, is_row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _equal(bits, i, j, is_row):  # type: ignore[no-untyped-def]
+def _equal(bits, i, j, is_row):
     if is_row:
         for c in range(bits.shape[1]):
             if bits[i, c] != bits[j, c]:
@@ -85,35 +86,40 @@ def _equal(bits, i, j, is_row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def finite_ranges(base, start, size):  # type: ignore[no-untyped-def]
-    """Least and greatest finite entry of each table, ``float64[tables, 2]``; 0, 0 where there is none."""
-    ranges = np.zeros((len(start), 2))
-    for t in range(len(start)):
-        low, high = np.inf, -np.inf
-        for position in range(start[t], start[t] + size[t]):
-            value = base[position]
-            if value < np.inf:
-                low = min(low, value)
-                high = max(high, value)
-        if low <= high:
-            ranges[t, 0], ranges[t, 1] = low, high
-    return ranges
-
-
-@kernel
-def pack_tables(base, start, stride, factor, row_list, row_count, column_list, column_count, maps, panel, stand_in, forward, backward, cells):  # type: ignore[no-untyped-def]
+def pack_tables(
+    base,
+    start,
+    stride,
+    factor,
+    row_list,
+    row_count,
+    column_list,
+    column_count,
+    maps,
+    panel,
+    stand_in,
+    forward,
+    backward,
+    cells,
+):
     """Write every table in panels, once with its rows and once with its columns as sources.
 
     ``inf`` becomes ``stand_in``; the padding of the last panel repeats the last column.
 
     Args:
         base: Cost tables, row-major.
-        start, stride, factor: Where the table of each use starts, its row length, and what it is multiplied by.
-        row_list, row_count, column_list, column_count: Where in ``maps`` the table rows (columns) of the use are.
+        start: Where the table of each use starts.
+        stride: Its row length.
+        factor: What it is multiplied by.
+        row_list: Where in ``maps`` the rows that the use takes are listed.
+        row_count: How many they are.
+        column_list: The same for columns.
+        column_count: How many they are.
         maps: Index lists.
         panel: Columns per panel.
         stand_in: A finite number for ``inf``.
-        forward, backward: Where the two packed forms go.
+        forward: Where the form with rows as sources goes.
+        backward: Where the form with columns as sources goes.
         cells: Filled in.
     """
     for use in range(len(start)):
@@ -138,7 +144,7 @@ def pack_tables(base, start, stride, factor, row_list, row_count, column_list, c
 
 
 @kernel
-def breadth_first(ptr, neighbour):  # type: ignore[no-untyped-def]
+def breadth_first(ptr, neighbour):
     """The nodes breadth first, each component from its lowest node."""
     n = len(ptr) - 1
     order = np.empty(n, np.int64)

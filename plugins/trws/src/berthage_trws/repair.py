@@ -4,7 +4,7 @@ The cost of every label given the labels of its neighbours is kept for all nodes
 neighbours of a node that moves (adding and subtracting would leave NaN where ``inf`` occurs, and drift).
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, assignment"
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _1 = np.uint64(1)
 
 
 @kernel
-def _refresh(exact, unary, stand_in, state, costs, i):  # type: ignore[no-untyped-def]
+def _refresh(exact, unary, stand_in, state, costs, i):
     """Recompute the costs of the labels of node ``i``."""
     count, start = exact.labels[i], exact.label_ptr[i]
     for k in range(count):
@@ -33,14 +33,14 @@ def _refresh(exact, unary, stand_in, state, costs, i):  # type: ignore[no-untype
 
 
 @kernel
-def conditional_costs(exact, unary, stand_in, state, costs):  # type: ignore[no-untyped-def]
+def conditional_costs(exact, unary, stand_in, state, costs):
     """Fill ``costs`` with the cost of every label given the neighbours' labels."""
     for i in range(np.uint64(len(exact.labels))):
         _refresh(exact, unary, stand_in, state, costs, i)
 
 
 @kernel
-def _outside(rows, use, r):  # type: ignore[no-untyped-def]
+def _outside(rows, use, r):
     over = use[r] - rows.upper[r]
     under = rows.lower[r] - use[r]
     worst = over if over > under else under
@@ -48,7 +48,7 @@ def _outside(rows, use, r):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _burden(rows, use, i):  # type: ignore[no-untyped-def]
+def _burden(rows, use, i):
     """(hard violation, soft cost) of the rows and budgets that node ``i`` reaches."""
     hard, soft = 0.0, 0.0
     for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
@@ -72,7 +72,7 @@ def _burden(rows, use, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _shift(rows, use, i, old, new):  # type: ignore[no-untyped-def]
+def _shift(rows, use, i, old, new):
     for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
         change = rows.weights[rows.weight_ptr[e] + new] - rows.weights[rows.weight_ptr[e] + old]
         if change != 0.0:
@@ -81,7 +81,7 @@ def _shift(rows, use, i, old, new):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _move(exact, unary, stand_in, rows, state, use, costs, i, k):  # type: ignore[no-untyped-def]
+def _move(exact, unary, stand_in, rows, state, use, costs, i, k):
     _shift(rows, use, i, state[i], k)
     state[i] = k
     for h in range(exact.half_ptr[i], exact.half_ptr[i + _1]):
@@ -89,7 +89,7 @@ def _move(exact, unary, stand_in, rows, state, use, costs, i, k):  # type: ignor
 
 
 @kernel
-def violation(rows, use):  # type: ignore[no-untyped-def]
+def violation(rows, use):
     """Total violation of hard rows, each in units of its limit, and the total cost of soft budgets."""
     hard, soft = 0.0, 0.0
     for b in range(np.uint64(len(rows.price))):
@@ -106,7 +106,7 @@ def violation(rows, use):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_simple(rows, i):  # type: ignore[no-untyped-def]
+def _is_simple(rows, i):
     """Whether node ``i`` has one entry, in a hard budget: then one number says what its move does to every row."""
     e = rows.entry_ptr[i]
     if rows.entry_ptr[i + _1] - e != _1 or rows.row_start[e] >= rows.row_stop[e]:
@@ -115,7 +115,7 @@ def _is_simple(rows, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _best_relief(exact, rows, state, use, costs, frozen):  # type: ignore[no-untyped-def]
+def _best_relief(exact, rows, state, use, costs, frozen):
     """The move that relieves the most violated row at the least cost per unit: (found, node, label).
 
     A move that raises the total violation (elsewhere) does not count: the next best is tried, ``TRIES`` times.
@@ -180,7 +180,7 @@ def _best_relief(exact, rows, state, use, costs, frozen):  # type: ignore[no-unt
 
 
 @kernel
-def repair(exact, unary, stand_in, rows, state, use, costs, steps):  # type: ignore[no-untyped-def]
+def repair(exact, unary, stand_in, rows, state, use, costs, steps):
     """Make moves that relieve the hard rows until none is violated, no move helps, or ``steps`` are done.
 
     Returns the number of moves made. ``state``, ``use`` and ``costs`` are changed in place.
@@ -197,7 +197,7 @@ def repair(exact, unary, stand_in, rows, state, use, costs, steps):  # type: ign
 
 
 @kernel
-def improve_within(exact, unary, stand_in, rows, state, use, costs, first, last):  # type: ignore[no-untyped-def]
+def improve_within(exact, unary, stand_in, rows, state, use, costs, first, last):
     """Move nodes ``first … last - 1`` where that lowers cost plus soft prices and violates nothing more.
 
     Returns the number of moves.
@@ -245,16 +245,15 @@ def improve_within(exact, unary, stand_in, rows, state, use, costs, first, last)
 
 
 @kernel
-def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, attempts, trail):  # type: ignore[no-untyped-def]
+def chains(exact, unary, stand_in, rows, state, use, costs, first, last, depth, attempts, trail):
     """Moves that break a budget, followed by repairs of it: kept when the whole chain gains.
 
     For each label of the nodes ``first … last - 1`` that is cheaper than the present one but does not fit, the move is
     made, up to ``depth`` relieving moves of other nodes follow, and all are undone unless the budgets hold again at a
     lower total.
 
-    Args:
-        attempts: Most chains to try.
-        trail: ``uint64[depth + 1, 2]`` scratch: nodes moved and their labels before.
+    ``attempts`` is the most chains to try; ``trail`` (``uint64[depth + 1, 2]``) is scratch for nodes moved and their
+    labels before.
 
     Returns:
         The numbers of chains kept and tried.

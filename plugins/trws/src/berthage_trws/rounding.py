@@ -1,6 +1,6 @@
 """From messages to assignments: conditioning in node order, and local search."""
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, assignment"
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _P = np.uint64(8)
 
 
 @kernel
-def energy(exact, unary, state):  # type: ignore[no-untyped-def]
+def energy(exact, unary, state):
     """Cost of an assignment of compact labels, without constant and budgets; ``inf`` when a pair is forbidden."""
     total = 0.0
     for i in range(np.uint64(len(exact.labels))):
@@ -27,7 +27,7 @@ def energy(exact, unary, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _condition(exact, stand_in, h, count, state, cost):  # type: ignore[no-untyped-def]
+def _condition(exact, stand_in, h, count, state, cost):
     """Add the edge costs of every label of one end of ``h``, given the label at the other end."""
     fixed = exact.origin[h] + exact.maps[exact.other_map[h] + state[exact.neighbour[h]]] * exact.other_step[h]
     own, step, factor = exact.own_map[h], exact.own_step[h], exact.factor[h]
@@ -37,7 +37,7 @@ def _condition(exact, stand_in, h, count, state, cost):  # type: ignore[no-untyp
 
 
 @kernel
-def round_messages(exact, unary, messages, stand_in, ascending, state, cost):  # type: ignore[no-untyped-def]
+def round_messages(exact, unary, messages, stand_in, ascending, state, cost):
     """Fix the nodes in order (or in reverse): each takes its best label given those fixed and the messages of the rest.
 
     Args:
@@ -72,7 +72,7 @@ def round_messages(exact, unary, messages, stand_in, ascending, state, cost):  #
 
 
 @kernel
-def descend(exact, unary, stand_in, state, rounds, waiting, cost):  # type: ignore[no-untyped-def]
+def descend(exact, unary, stand_in, state, rounds, waiting, cost):
     """Move single nodes to their best label given their neighbours until none gains; returns the number of moves.
 
     Only nodes marked in ``waiting`` (bool, by node) are looked at; a move marks its neighbours.
@@ -107,7 +107,7 @@ def descend(exact, unary, stand_in, state, rounds, waiting, cost):  # type: igno
 
 
 @kernel
-def descend_pairs(exact, unary, stand_in, state, first, last, waiting, cost, other_cost):  # type: ignore[no-untyped-def]
+def descend_pairs(exact, unary, stand_in, state, first, last, waiting, cost, other_cost):
     """Move both ends of an edge at once where that gains, for the edges up from nodes ``first … last - 1``.
 
     Marks moved nodes and their neighbours in ``waiting``; returns the number of moves.

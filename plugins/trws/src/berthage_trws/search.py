@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+
 from berthage import Limit, PlacementProblem, SolveContext
 
 from .engine import Engine
@@ -114,9 +114,9 @@ class Search:
     def offer(self, state: Words) -> float:
         """Offer an assignment to core if it looks better than the best; returns its scaled energy."""
         energy = self.engine.energy(state)
-        if energy < self.best_energy:
-            if self.context.incumbent(self.engine.layout.to_variables(state)) is not None:
-                self.best_energy = energy
+        better = energy < self.best_energy
+        if better and self.context.incumbent(self.engine.layout.to_variables(state)) is not None:
+            self.best_energy = energy
         return energy
 
     def round(self) -> None:
@@ -128,12 +128,12 @@ class Search:
                 engine.improve(state, pairs=False)
         energies = [engine.energy(state) for state in states]
         chosen = int(energies[1] < energies[0])
-        state: Any = states[chosen]
+        best = states[chosen]
         worth = energies[chosen] < self.best_energy or self.roundings % PAIRS_EVERY == 0
         if polish == "pairs" and worth and not self.closes_at(energies[chosen]):
-            engine.improve(state, pairs=True)
+            engine.improve(best, pairs=True)
         self.roundings += 1
-        self.offer(state)
+        self.offer(best)
 
     def closes_at(self, energy: float) -> bool:
         """Whether an assignment of this scaled energy would already be proved optimal."""
@@ -163,5 +163,7 @@ def ascend(search: Search) -> None:
         if sweep % options.window == 0:
             search.certify(highest=highest)
             gain, window_start = value - window_start, value
-            if search.proved or gain <= least_gain * max(abs(value), abs(search.best_energy) if search.best_energy < math.inf else 0.0):
+            if search.proved or gain <= least_gain * max(
+                abs(value), abs(search.best_energy) if search.best_energy < math.inf else 0.0
+            ):
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from berthage import (
     Limit,
     PlacementProblem,
@@ -22,6 +23,7 @@ from .lagrange import ascend_budgeted
 from .layout import compile_layout
 from .options import TrwsOptions
 from .ordering import node_order
+from .parallel import merge_parallel
 from .search import Search, ascend
 from .warmup import warm_kernels
 
@@ -34,7 +36,7 @@ class Trws:
     ) -> SolverOutcome:
         """Solve; see `berthage.Solver`."""
         options = options or TrwsOptions()
-        lowered = lower_relations(problem)
+        lowered = merge_parallel(lower_relations(problem))
         single = options.dtype == "f32"
         with context.phase("compile", charged=False):
             binary = bool((lowered.num_labels <= 2).all())
@@ -70,7 +72,10 @@ def _outcome(search: Search) -> SolverOutcome:
     assignment = search.context.best_assignment
     if search.infeasible and assignment is None:
         return SolverOutcome(
-            Termination(Reason.INFEASIBLE, detail="the lower bound is above the cost of any assignment"), None, math.inf, stats=stats
+            Termination(Reason.INFEASIBLE, detail="the lower bound is above the cost of any assignment"),
+            None,
+            math.inf,
+            stats=stats,
         )
     if assignment is not None and search.closes(search.bound):
         return SolverOutcome(Termination(Reason.OPTIMAL), assignment, search.bound, stats=stats)

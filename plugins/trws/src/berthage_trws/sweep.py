@@ -14,7 +14,7 @@ Kernels index with ``uint64`` throughout: signed indices make numba emit a wrap-
 The routines stay in the module of their caller: numba's disk cache looks at the caller's file only.
 """
 
-# mypy: disable-error-code="no-untyped-call, no-untyped-def, untyped-decorator"
+# mypy: disable-error-code="no-untyped-call, no-untyped-def"
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ class _Vector:
         return ir.Constant(self.type, [float("inf")] * PANEL)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _min_plus(typing, cells, offset, rows, panels, source, target, at):  # type: ignore[no-untyped-def]
+@intrinsic
+def _min_plus(typing, cells, offset, rows, panels, source, target, at):
     """``target[at + l] = min_k source[k] + table[k, l]``, less its own minimum; returns that minimum."""
     number, u64 = cells.dtype, types.uint64
     signature = number(cells, u64, u64, u64, source, target, u64)
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         b, vec = builder, _Vector(context, builder, number)
         _, offset, rows, panels, _, _, at = arguments
         table = b.gep(vec.data(signature.args[0], arguments[0]), [offset])
@@ -105,7 +105,7 @@ def _min_plus(typing, cells, offset, rows, panels, source, target, at):  # type:
         with cgutils.for_range(b, panels, intp=vec.index) as panel:
             start = b.gep(table, [b.mul(panel.index, panel_size)])
 
-            def reach(row):  # type: ignore[no-untyped-def]
+            def reach(row):
                 return b.fadd(vec.load(start, b.mul(row, width)), vec.spread(b.load(b.gep(weights, [row]))))
 
             b.store(reach(vec.index(0)), running)
@@ -130,13 +130,13 @@ def _min_plus(typing, cells, offset, rows, panels, source, target, at):  # type:
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _gather(typing, theta, at, panels, messages, first, count, hat):  # type: ignore[no-untyped-def]
+@intrinsic
+def _gather(typing, theta, at, panels, messages, first, count, hat):
     """``hat[l] = theta[at + l] + sum`` of ``count`` messages stored one after the other; returns the minimum."""
     number, u64 = theta.dtype, types.uint64
     signature = number(theta, u64, u64, messages, u64, u64, hat)
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         b, vec = builder, _Vector(context, builder, number)
         _, at, panels, _, first, count, _ = arguments
         costs = b.gep(vec.data(signature.args[0], arguments[0]), [at])
@@ -160,13 +160,13 @@ def _gather(typing, theta, at, panels, messages, first, count, hat):  # type: ig
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _share(typing, hat, shift, gamma, messages, at, panels, out):  # type: ignore[no-untyped-def]
+@intrinsic
+def _share(typing, hat, shift, gamma, messages, at, panels, out):
     """``out[l] = gamma * (hat[l] - shift) - messages[at + l]``."""
     number, u64 = hat.dtype, types.uint64
     signature = types.void(hat, number, number, messages, u64, u64, out)
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         b, vec = builder, _Vector(context, builder, number)
         _, shift, gamma, _, at, panels, _ = arguments
         costs = vec.data(signature.args[0], arguments[0])
@@ -183,7 +183,7 @@ def _share(typing, hat, shift, gamma, messages, at, panels, out):  # type: ignor
 
 
 @kernel
-def sweep(graph, first, last, theta, gamma, cells, messages, hat, source, squeezed, reduced):  # type: ignore[no-untyped-def]
+def sweep(graph, first, last, theta, gamma, cells, messages, hat, source, squeezed, reduced):
     """Pass messages from the nodes ``first, …, last - 1`` (or, when ``last < first``, ``first - 1, …, last``).
 
     Ascending, each node sends to its later neighbours; descending, to its earlier ones. The value returned is the
@@ -199,7 +199,10 @@ def sweep(graph, first, last, theta, gamma, cells, messages, hat, source, squeez
         gamma: node weights, one over the larger number of neighbours on a side.
         cells: packed tables.
         messages: incoming messages, contiguous by receiving node; changed in place.
-        hat, source, squeezed, reduced: scratch vectors as long as the longest padded label vector.
+        hat: scratch, as long as the longest padded vector, as are the rest.
+        source: scratch.
+        squeezed: scratch.
+        reduced: scratch.
     """
     bound = 0.0
     ascending = last > first

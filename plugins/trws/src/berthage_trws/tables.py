@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from berthage import ClassedTable, CostTable
 
-from .pack import find_classes, finite_ranges
+from .pack import find_classes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -59,10 +60,12 @@ def pool_tables(tables: Sequence[CostTable]) -> TablePool:
     columns = np.array([m.shape[1] for m in matrices], np.int64)
     base = np.concatenate([m.ravel() for m in matrices]) if matrices else np.zeros(0)
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows * columns)])[:-1]
-    ranges = finite_ranges(base, start, rows * columns)
-    return TablePool(
-        base, start, rows, columns, tuple(row_maps), tuple(column_maps), ranges[:, 0], ranges[:, 1]
-    )
+    low = high = np.zeros(len(matrices))
+    if matrices:
+        low = np.minimum.reduceat(base, start)
+        high = np.maximum.reduceat(np.where(base < np.inf, base, -np.inf), start)
+        low, high = np.where(low < np.inf, low, 0.0), np.where(low < np.inf, high, 0.0)
+    return TablePool(base, start, rows, columns, tuple(row_maps), tuple(column_maps), low, high)
 
 
 def _peel(table: CostTable) -> tuple[Floats, Ints | None, Ints | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from berthage import ProblemBuilder, SolveContext, SolveParams
 
 from .budgets import compile_budgets

@@ -8,7 +8,7 @@ import numpy as np
 
 from .budgets import Budgets
 from .engine import chunks
-from .layout import Words
+from .layout import Words, repeated
 from .repair import chains, conditional_costs, improve_within, repair, violation
 from .search import Search
 
@@ -32,7 +32,7 @@ class BudgetedSearch:
         labels = layout.exact.labels.astype(np.float64)
         half_ptr = layout.exact.half_ptr.astype(np.int64)
         reach = np.zeros(layout.nodes)
-        node = np.repeat(np.arange(layout.nodes), np.diff(rows.entry_ptr.astype(np.int64)))
+        node = repeated(rows.entry_ptr)
         np.add.at(reach, node, (rows.row_stop - rows.row_start).astype(np.float64))
         # one search for the best relieving move, and the move itself
         relief = len(rows.upper) + len(layout.unary) + layout.nodes + int(6 * reach.max(initial=0.0))
@@ -66,9 +66,9 @@ class BudgetedSearch:
         use[:] = budgets.use(state)
         hard, soft = violation(budgets.rows, use)
         energy = search.engine.energy(state) + float(soft)
-        if hard == 0.0 and energy < search.best_energy:
-            if search.context.incumbent(layout.to_variables(state)) is not None:
-                search.best_energy = energy
+        better = hard == 0.0 and energy < search.best_energy
+        if better and search.context.incumbent(layout.to_variables(state)) is not None:
+            search.best_energy = energy
         return energy if hard == 0.0 else math.inf
 
     def _chains(self, fixed: tuple[object, ...], work: tuple[object, ...]) -> int:
