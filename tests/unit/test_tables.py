@@ -117,6 +117,7 @@ def test_integers_beyond_floats_keep_a_residual_through_every_view() -> None:
         (lambda: DenseTable([[-math.inf]]), "-inf"),
         (lambda: DenseTable([["a"]]), "number"),
         (lambda: DenseTable([[3**100]]), "rescale"),
+        (lambda: DenseTable([[10**400]]), "rescale"),
         (lambda: DenseTable([[1 + 2j]]), "number"),
         (lambda: ClassedTable(DenseTable([[1]]), [0, 1], [0]), "row"),
         (lambda: ClassedTable(DenseTable([[1]]), [0], [-1]), "column"),

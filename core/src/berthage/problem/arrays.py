@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -90,11 +91,11 @@ def _split_objects(raw: Array, what: str) -> tuple[Float64Array, Int64Array | No
             exact = int(item)
             try:
                 rounded = float(exact)
-                residual.flat[index] = exact - int(rounded)
             except OverflowError:
-                raise InvalidProblemError(
-                    f"{what} holds the integer {exact}, beyond 2^115; rescale the costs"
-                ) from None
+                rounded = math.inf
+            if not math.isfinite(rounded) or not -(2**63) <= exact - int(rounded) < 2**63:
+                raise InvalidProblemError(f"{what} holds the integer {exact}, beyond 2^115; rescale the costs")
+            residual.flat[index] = exact - int(rounded)
             floats.flat[index] = rounded
             continue
         try:
