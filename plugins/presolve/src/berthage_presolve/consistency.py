@@ -37,12 +37,11 @@ def arc_consistency(work: Work) -> Outcome:
 def forbidding(work: Work) -> BoolArray:
     """bool[m]: edges whose stored cells hold an infinite cost, and ties."""
     edges = work.edges
-    running = np.zeros(len(work.cells) + 1, dtype=np.int64)
-    np.cumsum(np.isinf(work.cells), out=running[1:])
-    stored = edges[:, col.KIND] == col.COST
-    at = np.where(stored, edges[:, col.AT], 0)
-    size = np.where(stored, edges[:, col.ROWS] * edges[:, col.COLS], 0)
-    found: BoolArray = (running[at + size] > running[at]) | (edges[:, col.KIND] == col.TIE)
+    found: BoolArray = edges[:, col.KIND] == col.TIE
+    stored = np.flatnonzero(edges[:, col.KIND] == col.COST)
+    at, first, which = np.unique(edges[stored, col.AT], return_index=True, return_inverse=True)
+    size = (edges[:, col.ROWS] * edges[:, col.COLS])[stored[first]]
+    found[stored] = kernels.has_infinite(at, size, work.cells)[which]
     return found
 
 

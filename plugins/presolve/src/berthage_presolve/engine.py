@@ -39,6 +39,10 @@ RULES: Final[Mapping[str, Rule]] = {
 """Rules in the order of a round; ``components`` comes once, after the last round."""
 COMPONENTS: Final = "components"
 MOST_ROUNDS: Final = 20
+SMALL: Final = 1000
+"""Up to so many labels, rounds go on to the fixed point;"""
+WORTHWHILE: Final = 0.01
+"""beyond, they stop once a round removes less than this share of the labels and edges."""
 _KEEPS_COSTS: Final = frozenset({"arc-consistency", "budget-pins"})
 
 
@@ -147,7 +151,7 @@ def _run(
         work, changed = take(outcome), outcome.changed
     rounds = 0
     for _ in range(MOST_ROUNDS):
-        before = version
+        before, load = version, len(work.unary) + len(work.edges)
         for name in active:
             if clean[name] == version:
                 continue
@@ -163,4 +167,6 @@ def _run(
         if version == before:
             break
         rounds += 1
+        if load > SMALL and load - len(work.unary) - len(work.edges) < WORTHWHILE * load:
+            break
     return work, tuple(steps), counts, rounds, changed

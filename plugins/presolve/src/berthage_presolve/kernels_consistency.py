@@ -132,6 +132,18 @@ def propagate(
 
 
 @kernel
+def has_infinite(at: Array, size: Array, cells: Array) -> Array:
+    """Whether each stretch of cells holds an infinite cost, bool[len(at)]."""
+    out = np.zeros(len(at), dtype=np.bool_)
+    for i in range(len(at)):
+        for j in range(at[i], at[i] + size[i]):
+            if cells[j] == np.inf:
+                out[i] = True
+                break
+    return out
+
+
+@kernel
 def allowed_pairs(ptr: Array, edges: Array, maps: Array, cells: Array, out: Array) -> None:
     """Number of allowed label pairs of each edge, into int64 `out`; -1 for an edge that is priced on demand."""
     most = 1
@@ -258,3 +270,39 @@ def connected(count: int, first: Array, second: Array) -> Array:
     for i in range(count):
         root[i] = root[root[i]]
     return root
+
+
+@kernel
+def critical_segments(starts: Array, stops: Array, fixed: Array, most: Array, limit: float) -> Array:
+    """Segments of a timeline at which a budget can be violated and that no other kept segment makes redundant.
+
+    A segment is redundant when its neighbour (among the kept) has all that is live in it and no less fixed use.
+
+    Args:
+        starts: bool[s], whether an undecided row starts at the beginning of the segment.
+        stops: bool[s], whether an undecided row stops at the beginning of the segment.
+        fixed: float64[s], use that is decided.
+        most: float64[s], greatest use.
+        limit: What may be used.
+
+    Returns:
+        int64, indices of the segments to keep, increasing.
+    """
+    kept = np.empty(len(most), dtype=np.int64)
+    begins, ends = np.empty(len(most), dtype=np.bool_), np.empty(len(most), dtype=np.bool_)  # between kept neighbours
+    size, start, stop = 0, False, False
+    for s in range(len(most)):
+        start = start or starts[s]
+        stop = stop or stops[s]
+        if not most[s] > limit:
+            continue
+        while size and not stop and fixed[kept[size - 1]] <= fixed[s]:
+            size -= 1
+            start = start or begins[size]
+            stop = stop or ends[size]
+        if size and not start and fixed[s] <= fixed[kept[size - 1]]:
+            continue
+        kept[size], begins[size], ends[size] = s, start, stop
+        size += 1
+        start, stop = False, False
+    return kept[:size]

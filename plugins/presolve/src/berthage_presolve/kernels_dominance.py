@@ -22,8 +22,20 @@ from berthage_presolve.edge_columns import (
 from berthage_presolve.jit import kernel
 
 Array = np.ndarray[Any, Any]
-PROBES = 4
+PROBES = 8
 """Sampled choices of the neighbours that weed out most pairs of labels before the full comparison."""
+TRIES = 16
+"""Full comparisons that one label's removal is worth."""
+
+
+@kernel
+def _sampled(sample: Array, i: int, a: int, b: int) -> float:
+    """The largest sampled ``V(a, k) − V(b, k)`` of one edge: no more than the true maximum. -inf when none is known."""
+    worst = -np.inf
+    for t in range(PROBES):
+        if sample[i, b, t] != np.inf:
+            worst = max(worst, sample[i, a, t] - sample[i, b, t])
+    return worst
 
 
 @kernel
@@ -109,12 +121,14 @@ def dominated(
                             classes[total] = c * edges[e, COL_STEP - side]
                             total += 1
             starts[i + 1] = total
-        profile = np.zeros((PROBES, k))
+        # Costs of every label against the sampled partners: by edge, and summed over edges.
+        sample = np.zeros((degree, k, PROBES))
+        profile = np.zeros((k, PROBES))
+        turn, order = np.zeros(degree, dtype=np.int64), np.arange(degree)
         for a in range(k):
             if not alive[first + a]:
                 continue
-            for t in range(PROBES):
-                profile[t, a] = unary[first + a]
+            profile[a] = unary[first + a]
             for i in range(degree):
                 e, side = halves[inc_ptr[v] + i] // 2, halves[inc_ptr[v] + i] % 2
                 count = starts[i + 1] - starts[i]
@@ -122,19 +136,30 @@ def dominated(
                     continue
                 row = edges[e, AT] + maps[edges[e, ROW_AT + side] + a] * edges[e, ROW_STEP + side]
                 for t in range(PROBES):
-                    profile[t, a] += mult[e] * cells[row + classes[starts[i] + (t * count) // PROBES]]
-        steps += k * degree * PROBES + total
+                    cost = mult[e] * cells[row + classes[starts[i] + (t * count) // PROBES]]
+                    sample[i, a, t] = cost
+                    profile[a, t] += cost
+        steps += k * (degree + k) * PROBES + total
+        # Cheap labels dominate most: they are compared first, with ties to the lower index.
+        mean = np.empty(k)
+        for a in range(k):
+            mean[a] = 0.0
+            for t in range(PROBES):
+                mean[a] += profile[a, t] if profile[a, t] != np.inf else abs(unary[first + a])
+        promise = np.argsort(mean, kind="mergesort")
         for b in range(k - 1, -1, -1):
             if not alive[first + b] or unary[first + b] == np.inf:
                 continue
-            for a in range(k):
+            tries = 0
+            for rank in range(k):
+                a = promise[rank]
                 if a == b or not alive[first + a] or unary[first + a] == np.inf:
                     continue
                 fits = True
                 if exact:
                     for t in range(PROBES):
                         # Rounding may differ between the probes and the full sum: allow for it, the full sum decides.
-                        if profile[t, a] > profile[t, b] + 1e-9 * (abs(profile[t, b]) + 1.0):
+                        if profile[a, t] > profile[b, t] + 1e-9 * (abs(profile[b, t]) + 1.0):
                             fits = False
                             break
                 if not fits:
@@ -146,8 +171,19 @@ def dominated(
                         break
                 if not fits:
                     continue
+                # `hope` is what the excess comes to at least: sampled maxima stand in for edges not yet compared.
                 excess, size = unary[first + a] - unary[first + b], abs(unary[first + a]) + abs(unary[first + b])
+                hope = excess
                 for i in range(degree):
+                    hope += _sampled(sample, i, a, b)
+                room = 1e-9 * (abs(hope) + size) if hope > -np.inf else np.inf
+                if hope > room or hope == np.inf:
+                    continue
+                tries += 1
+                if tries > TRIES:
+                    break
+                for p in range(degree):
+                    i = order[p]
                     e, side = halves[inc_ptr[v] + i] // 2, halves[inc_ptr[v] + i] % 2
                     ra = maps[edges[e, ROW_AT + side] + a]
                     rb = maps[edges[e, ROW_AT + side] + b]
@@ -156,24 +192,35 @@ def dominated(
                     if edges[e, KIND] != COST:
                         fits = False
                         break
+                    guess = _sampled(sample, i, a, b)
+                    others = hope - guess if hope > -np.inf else -np.inf
                     step = edges[e, ROW_STEP + side]
                     at_a, at_b = edges[e, AT] + ra * step, edges[e, AT] + rb * step
                     worst, top = -np.inf, 0.0
-                    steps += starts[i + 1] - starts[i]
                     for j in range(starts[i], starts[i + 1]):
+                        steps += 1
                         cb = cells[at_b + classes[j]]
                         if cb == np.inf:
                             continue
                         ca = cells[at_a + classes[j]]
                         worst = max(worst, ca - cb)
                         top = max(top, abs(cb))
-                        if worst == np.inf:
+                        if others + mult[e] * worst > room:
+                            fits = False
+                            order[p], order[0] = order[0], i  # it decides again, likely
+                            if 2 * (j - starts[i]) > k:  # it took long to find: sample this partner from now on
+                                slot = turn[i] % PROBES
+                                turn[i] += 1
+                                for c in range(k):
+                                    row = edges[e, AT] + maps[edges[e, ROW_AT + side] + c] * step
+                                    sample[i, c, slot] = mult[e] * cells[row + classes[j]]
                             break
-                    if worst == np.inf:
+                    if not fits or worst == np.inf:
                         fits = False
                         break
                     # worst stays -inf when b has no partner at all: then b is dead, and anything dominates it.
                     excess += mult[e] * worst
+                    hope = others + mult[e] * worst
                     size += mult[e] * (top + abs(worst)) if worst > -np.inf else 0.0
                 if fits and excess <= 0.0:
                     alive[first + b] = False

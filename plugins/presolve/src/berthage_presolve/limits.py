@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berthage import Infeasibility
+from berthage_presolve.kernels_consistency import critical_segments
 from berthage_presolve.outcome import Contradiction, Outcome
 from berthage_presolve.state import Array, BoolArray, Fixed, Work, spans
-from berthage_presolve.transform import EPSILON, keep_labels, take_rows
+from berthage_presolve.transform import EPSILON, combine_rows, keep_labels, take_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Timeline:
         last: int64[r], segment after the last one.
         least: float64[s], least use of each segment.
         most: float64[s], greatest use.
+        fixed: float64[s], decided use.
     """
 
     instants: Array
@@ -30,6 +32,7 @@ class Timeline:
     last: Array
     least: Array
     most: Array
+    fixed: Array
 
 
 def row_extremes(work: Work) -> tuple[Array, Array]:
@@ -48,12 +51,15 @@ def timeline(work: Work, rows: Array, fixed: Array, low: Array, high: Array) -> 
     first, last = where[: len(starts)], where[len(starts) :]
     constant = work.fixed.weight[fixed]
     use = []
-    for values in (low, high):
-        values = np.concatenate([values, constant])
+    for values in (
+        np.concatenate([low, constant]),
+        np.concatenate([high, constant]),
+        np.concatenate([0.0 * low, constant]),
+    ):
         change = np.bincount(first, weights=values, minlength=len(instants))
         change -= np.bincount(last, weights=values, minlength=len(instants))
         use.append(np.cumsum(change)[:-1])
-    return Timeline(instants, first[: len(rows)], last[: len(rows)], use[0], use[1])
+    return Timeline(instants, first[: len(rows)], last[: len(rows)], *use)
 
 
 def range_max(values: Array, first: Array, last: Array) -> Array:
@@ -176,7 +182,7 @@ def _no_room(work: Work, variable: int, blame: Array) -> Infeasibility:
 
 
 def settle(work: Work) -> Outcome:
-    """Take constant rows off, cut intervals down to where the limit can bind, and drop budgets that cannot be violated.
+    """Take constant rows off, shrink intervals to critical instants, and drop budgets that cannot be violated.
 
     Soft budgets that only constants use turn into a constant cost. This is upkeep for the other rules: a variable
     whose use is constant, or that is live only where there is room for all, carries no budget weight.
@@ -204,11 +210,9 @@ def settle(work: Work) -> Outcome:
             if head.hard and len(over) and time.least.max() > head.upper + head.tolerance:
                 raise Contradiction(_overflow(work, index, mine, fixed, low, time, int(time.least.argmax())))
             if len(over) and len(mine):
-                for which, begin, end, keeps in (
-                    (mine, start, stop, keep),
-                    (fixed, fixed_start, fixed_stop, keep_fixed),
-                ):
-                    _cut(time.instants, over, which, begin, end, keeps)
+                critical = _critical(time, head.upper)
+                _cut(critical, mine, start, stop, keep)
+                _cut(critical, fixed, fixed_start, fixed_stop, keep_fixed)
                 continue
             if len(over) and head.price is not None:
                 constant += _penalty(head.price, float(time.most.max()) - head.upper, head.whole)
@@ -232,28 +236,37 @@ def settle(work: Work) -> Outcome:
     if isinstance(constant, float) and constant != work.constant:
         error += EPSILON * (abs(constant) + abs(work.constant))
     new_rows = take_rows(replace(rows, start=start, stop=stop), work.counts, np.flatnonzero(keep))
+    if changed:
+        new_rows = combine_rows(new_rows, work.counts)
     stay = np.flatnonzero(keep_fixed)
     new_fixed = Fixed(
         work.fixed.budget[stay], work.fixed.lead[stay], fixed_start[stay], fixed_stop[stay], work.fixed.weight[stay]
     )
     new = replace(work, heads=tuple(heads), rows=new_rows, fixed=new_fixed, constant=constant, error=error)
-    return Outcome(new, changed=changed, counts={"budget rows": constant_rows + int(len(keep) - keep.sum())})
+    return Outcome(new, changed=changed, counts={"budget rows": len(rows.at) + constant_rows - len(new_rows.at)})
 
 
 def _penalty(price: int | float, amount: int | float, whole: bool) -> int | float:
     return int(price) * int(amount) if whole and float(price).is_integer() and float(amount).is_integer() else price * amount
 
 
-def _cut(instants: Array, over: Array, which: Array, start: Array, stop: Array, keep: Array) -> None:
-    """Shrink the intervals of some rows to the hull of the segments `over`; those that miss them all are not kept."""
-    begin, end = instants[over], instants[over + 1]
-    first = np.searchsorted(end, start[which], "right")  # first such segment that ends after the start
-    last = np.searchsorted(begin, stop[which], "left") - 1  # last one that begins before the stop
+def _critical(time: Timeline, limit: int | float) -> Array:
+    """Instants that decide whether the budget is kept."""
+    starts, stops = np.zeros(len(time.most), dtype=np.bool_), np.zeros(len(time.most) + 1, dtype=np.bool_)
+    starts[time.first] = True
+    stops[time.last] = True
+    instants: Array = time.instants[critical_segments(starts, stops[:-1], time.fixed, time.most, float(limit))]
+    return instants
+
+
+def _cut(critical: Array, which: Array, start: Array, stop: Array, keep: Array) -> None:
+    """Shrink the intervals of some rows to the critical instants in them; those without any are not kept."""
+    first = np.searchsorted(critical, start[which], "left")
+    last = np.searchsorted(critical, stop[which], "left") - 1
     hit = first <= last
     keep[which[~hit]] = False
-    which, first, last = which[hit], first[hit], last[hit]
-    start[which] = np.maximum(start[which], begin[first])
-    stop[which] = np.minimum(stop[which], end[last])
+    start[which[hit]] = critical[first[hit]]
+    stop[which[hit]] = critical[last[hit]] + 1
 
 
 def _split_constant(work: Work) -> tuple[Work, int]:

@@ -88,6 +88,7 @@ def warmup() -> None:
     b.add_pairwise(cycle[2], link, np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 3.0]]))
     b.tie(cycle[3], cycle[4])
     b.add_budget("warm-up budget", {cycle[0]: [0.0, 1.0, 2.0]}, upper=1.0)
+    b.add_interval_budget("warm-up memory", [(cycle[0], 0, 2, [1, 2, 3]), (cycle[2], 1, 3, [1, 2, 3])], limit=5)
     problem = b.build()
     reduced = reduce_problem(problem, Presolve.rules)
     reduced.lift([np.zeros(part.num_variables, dtype=np.int32) for part in reduced.parts])
