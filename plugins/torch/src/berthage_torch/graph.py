@@ -251,7 +251,7 @@ def resolve_placements(declared: Placements, axes: tuple[str, ...]) -> tuple[int
         ValueError: A positional declaration has another number of dimensions than the mesh.
     """
     if declared and isinstance(declared[0], tuple):
-        named: dict[str, int] = dict(declared)  # type: ignore[arg-type]
+        named: dict[str, int] = dict(declared)
         return tuple(named.get(axis, REPLICATE) for axis in axes)
     if len(declared) != len(axes):
         raise ValueError(

@@ -1,0 +1,249 @@
+"""What model code may say about placements: `local_map` regions and `hint`. They do nothing but be recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from . import ops
+from .graph import Placements
+
+__all__ = ["Recorder", "hint", "local_map", "recording", "to_codes"]
+
+_REPLICATE, _SUM, _SHARD = 0, 1, 8
+_WORDS = {"R": _REPLICATE, "P": _SUM, "P(sum)": _SUM, "P(avg)": 2, "P(max)": 3, "P(min)": 4}
+
+
+@dataclass(slots=True)
+class Declared:
+    """One use of `local_map`: what was declared, by tensor argument and tensor result."""
+
+    inputs: tuple[Placements, ...]
+    outputs: tuple[Placements, ...] = ()
+    gradients: tuple[Placements | None, ...] = ()
+
+
+@dataclass(slots=True)
+class Recorder:
+    """What one trace has seen of `local_map` and `hint`.
+
+    A mark in the graph is ``berthage.mark(tensor, tag)``; ``tags[tag]`` is ``(what, which, position)``: what is
+    ``in``, ``out``, ``grad-out``, ``grad-in`` (which: the region) or ``hint`` (which: the hint).
+    """
+
+    regions: list[Declared] = field(default_factory=list)
+    hints: list[Placements] = field(default_factory=list)
+    tags: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for what in (self.regions, self.hints, self.tags):
+            what.clear()
+
+    def mark(self, tensor: torch.Tensor, forward: str, backward: str, which: int, position: int) -> torch.Tensor:
+        """Mark a tensor, and its gradient on the way back."""
+        self.tags += [(forward, which, position), (backward, which, position)]
+        return _Mark.apply(tensor, len(self.tags) - 2)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Mark(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, tag: int) -> torch.Tensor:
+        ctx.tag = tag
+        return ops.mark(tensor, tag)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return ops.mark(gradient, ctx.tag + 1), None
+
+
+# Per context, set only while a trace runs.
+_RECORDER: ContextVar[Recorder | None] = ContextVar("berthage_torch_recorder", default=None)
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[None]:
+    """Let model code that runs in this context record into ``recorder``."""
+    token = _RECORDER.set(recorder)
+    try:
+        yield
+    finally:
+        _RECORDER.reset(token)
+
+
+def local_map(
+    fn: Callable[..., Any],
+    in_placements: Sequence[Any],
+    out_placements: Any,
+    *,
+    in_grad_placements: Sequence[Any] | None = None,
+) -> Callable[..., Any]:
+    """Say that ``fn`` works on each rank's own shards, at placements that are fixed here.
+
+    Without a plan the result just calls ``fn``. A plan runs ``fn`` on local shards; ``fn`` must give the
+    declared outputs when it does, and take every tensor it uses as an argument.
+
+    Args:
+        fn: Takes positional arguments, returns a tensor or a tuple or list of tensors.
+        in_placements: One entry an argument, None for one that is no tensor. An entry is a placement for each mesh
+            dimension, ``("S(0)", "R")``, or placements by axis name, ``{"dp": "S(0)"}``, where axes left out are
+            replicated. A placement is ``"R"``, ``"S(d)"``, ``"P"`` (``"P(avg)"`` ...) or a torch ``Placement``.
+        out_placements: Likewise for the result: one entry, or a tuple or list of entries for several tensors.
+        in_grad_placements: Of the gradients of the inputs, None where derived. Derived is: of a shard the same shard,
+            of a partial sum replicated, of a replicated input a partial sum wherever any
+            declared placement of the region on that mesh dimension is not replicated, otherwise replicated.
+
+    Returns:
+        A function of the same arguments as ``fn``.
+    """
+    several = isinstance(out_placements, (tuple, list)) and any(_is_entry(entry) for entry in out_placements)
+    outs = [to_codes(entry) for entry in out_placements] if several else [to_codes(out_placements)]
+    ins = [None if entry is None else to_codes(entry) for entry in in_placements]
+    grads: list[Placements | None] = [None] * len(ins)
+    if in_grad_placements is not None:
+        if len(in_grad_placements) != len(ins):
+            raise ValueError(f"local_map: {len(in_grad_placements)} gradient placements for {len(ins)} inputs")
+        grads = [None if entry is None else to_codes(entry) for entry in in_grad_placements]
+
+    def mapped(*args: Any) -> Any:
+        recorder = _RECORDER.get()
+        if recorder is None:
+            return fn(*args)
+        if len(args) != len(ins):
+            raise ValueError(f"local_map: {len(args)} arguments for {len(ins)} placements of {_name(fn)}")
+        region = len(recorder.regions)
+        placements: list[Placements] = []
+        gradients: list[Placements | None] = []
+        inner = list(args)
+        for position, argument in enumerate(args):
+            if not isinstance(argument, torch.Tensor):
+                continue
+            declared = ins[position]
+            if declared is None:
+                raise ValueError(f"local_map: argument {position} of {_name(fn)} is a tensor without a placement")
+            inner[position] = recorder.mark(argument, "in", "grad-in", region, len(placements))
+            placements.append(declared)
+            gradients.append(grads[position])
+        recorder.regions.append(Declared(tuple(placements), tuple(outs), tuple(gradients)))
+        result = fn(*inner)
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        if len(results) != len(outs) or not all(isinstance(tensor, torch.Tensor) for tensor in results):
+            raise ValueError(f"local_map: {_name(fn)} must return {len(outs)} tensors, one for each of its placements")
+        marked = [recorder.mark(t, "out", "grad-out", region, position) for position, t in enumerate(results)]
+        return type(result)(marked) if isinstance(result, (tuple, list)) else marked[0]
+
+    return mapped
+
+
+def hint(tensor: torch.Tensor, placements: Any) -> torch.Tensor:
+    """Ask for placements of a tensor in model code; returns the tensor.
+
+    Args:
+        tensor: Any tensor of the forward pass.
+        placements: A placement for each mesh dimension, or by axis name, as in `local_map`.
+    """
+    recorder = _RECORDER.get()
+    if recorder is None:
+        return tensor
+    recorder.hints.append(to_codes(placements))
+    return recorder.mark(tensor, "hint", "pass", len(recorder.hints) - 1, 0)
+
+
+def to_codes(entry: Any) -> Placements:
+    """Placement codes of an entry: a sequence with one placement a mesh dimension, or a mapping by axis name.
+
+    Raises:
+        ValueError: A placement is not one.
+    """
+    if isinstance(entry, Mapping):
+        return tuple((str(axis), _code(placement)) for axis, placement in sorted(entry.items()))
+    if isinstance(entry, str) or not isinstance(entry, Sequence):
+        return (_code(entry),)
+    return tuple(_code(placement) for placement in entry)
+
+
+def derived_gradients(declared: Declared) -> tuple[Placements, ...]:
+    """The placements of the gradients of a region's inputs, by the rule that `local_map` states."""
+    axes = None
+    everything = [*declared.inputs, *declared.outputs]
+    if any(p and isinstance(p[0], tuple) for p in everything):
+        axes = sorted({axis for p in everything for axis, _ in _pairs(p)})
+    size = len(axes) if axes is not None else max((len(p) for p in everything), default=0)
+    dense = [_dense(p, axes, size) for p in everything]
+    local = [any(row[d] != _REPLICATE for row in dense) for d in range(size)]
+    found: list[Placements] = []
+    for position, row in enumerate(dense[: len(declared.inputs)]):
+        given = declared.gradients[position] if declared.gradients else None
+        if given is not None:
+            found.append(given)
+            continue
+        codes = tuple(_gradient(code, local[d]) for d, code in enumerate(row))
+        found.append(tuple(zip(axes, codes, strict=True)) if axes is not None else codes)
+    return tuple(found)
+
+
+def cotangents(placements: Sequence[Placements]) -> tuple[Placements, ...]:
+    """The placements in which a region takes the gradients of its outputs: those of a partial sum are replicated."""
+
+    def of(code: int) -> int:
+        return code if code >= _SHARD else _REPLICATE
+
+    return tuple(
+        tuple((axis, of(code)) for axis, code in _pairs(p))
+        if p and isinstance(p[0], tuple)
+        else tuple(of(code) for code in p)  # type: ignore[arg-type]
+        for p in placements
+    )
+
+
+def _gradient(code: int, local: bool) -> int:
+    if code >= _SHARD:
+        return code
+    return _SUM if code == _REPLICATE and local else _REPLICATE
+
+
+def _pairs(placements: Placements) -> tuple[tuple[str, int], ...]:
+    if placements and not isinstance(placements[0], tuple):
+        raise ValueError("local_map: placements are either all by axis name or all by position")
+    return placements  # type: ignore[return-value]
+
+
+def _dense(placements: Placements, axes: list[str] | None, size: int) -> tuple[int, ...]:
+    if axes is not None:
+        named = dict(_pairs(placements))
+        return tuple(named.get(axis, _REPLICATE) for axis in axes)
+    if len(placements) != size:
+        raise ValueError("local_map: all placements of a region need the same number of mesh dimensions")
+    return placements  # type: ignore[return-value]
+
+
+def _is_entry(value: object) -> bool:
+    return isinstance(value, (Mapping, tuple, list))
+
+
+def _code(placement: Any) -> int:
+    if isinstance(placement, str):
+        if placement in _WORDS:
+            return _WORDS[placement]
+        shard = re.fullmatch(r"S\((\d+)\)", placement)
+        if shard:
+            return _SHARD + int(shard.group(1))
+    # torch's placements are told by their methods, so that model code need not import torch.distributed.
+    elif hasattr(placement, "is_replicate"):
+        if placement.is_replicate():
+            return _REPLICATE
+        if placement.is_partial():
+            return _WORDS[f"P({placement.reduce_op})"]
+        if placement.is_shard() and placement.dim >= 0:
+            return _SHARD + int(placement.dim)
+    raise ValueError(f"{placement!r} is no placement: use 'R', 'S(0)', 'P', or a torch Placement with a dimension >= 0")
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__qualname__", repr(fn))
