@@ -8,7 +8,15 @@ different size.
 from berthage.linear.build import linear_program
 from berthage.linear.dual import dual_bound
 from berthage.linear.intervals import maximal_instants
-from berthage.linear.levels import cost_levels
+from berthage.linear.levels import cost_levels, objective_factor
 from berthage.linear.program import Decoded, LinearProgram
 
-__all__ = ["Decoded", "LinearProgram", "cost_levels", "dual_bound", "linear_program", "maximal_instants"]
+__all__ = [
+    "Decoded",
+    "LinearProgram",
+    "cost_levels",
+    "dual_bound",
+    "linear_program",
+    "maximal_instants",
+    "objective_factor",
+]

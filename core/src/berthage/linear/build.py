@@ -76,15 +76,11 @@ def linear_program(
     cost_error = np.zeros(len(cost))
     offset_error = 0.0
     if not whole:
-        cost_error[: len(shifted)] = (4.0 * _EPS) * (
-            magnitude + pairs.magnitude + np.repeat(np.abs(low), sizes)
-        )
+        cost_error[: len(shifted)] = (4.0 * _EPS) * (magnitude + pairs.magnitude + np.repeat(np.abs(low), sizes))
         cost_error += (8.0 * _EPS) * cost
         offset_error = pairs.error + 4.0 * _EPS * (float(np.abs(low).sum()) + abs(constant))
     if cutoff is not None:
-        row = out.rows(
-            -np.inf, cutoff * scale - offset + _slack(cutoff * scale, offset, offset_error, cost_error)
-        )
+        row = out.rows(-np.inf, cutoff * scale - offset + _slack(cutoff * scale, offset, offset_error, cost_error))
         priced = np.flatnonzero(cost)
         out.entries(row, priced, cost[priced])
     rows = out.finish_rows()
@@ -96,9 +92,7 @@ def linear_program(
     cell_ptr = starts_of(pairs.shape[:, 0] * pairs.shape[:, 1])
     cells = np.full(int(cell_ptr[-1]), -1, dtype=np.int64)
     width = pairs.shape[:, 1]
-    cells[cell_ptr[pairs.pair] + pairs.row * width[pairs.pair] + pairs.col] = pair_base + np.arange(
-        pair_count
-    )
+    cells[cell_ptr[pairs.pair] + pairs.row * width[pairs.pair] + pairs.col] = pair_base + np.arange(pair_count)
     integer = np.zeros(len(cost), dtype=bool)
     integer[:label_columns] = True
     return LinearProgram(

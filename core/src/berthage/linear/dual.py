@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,9 +39,7 @@ def dual_bound(program: LinearProgram, row_dual: NDArray[np.float64]) -> float:
     cost = program.cost - program.cost_error
     reduced = cost - np.bincount(program.col_index, weights=product, minlength=columns)
     depth = np.bincount(program.col_index, minlength=columns) + 2.0
-    magnitude = np.abs(program.cost) + np.bincount(
-        program.col_index, weights=np.abs(product), minlength=columns
-    )
+    magnitude = np.abs(program.cost) + np.bincount(program.col_index, weights=np.abs(product), minlength=columns)
     reduced -= 2.0 * _EPS * depth * magnitude
     in_block = (program.block >= 0) & (program.upper > 0.0)
     least = np.full(program.num_blocks, np.inf)
@@ -54,6 +54,6 @@ def dual_bound(program: LinearProgram, row_dual: NDArray[np.float64]) -> float:
     if (np.isinf(picked) & (rest != 0.0)).any():
         return -np.inf
     terms = np.concatenate([y * side, least, inner])
-    total = float(np.sum(terms))
-    total -= 4.0 * _EPS * (len(terms).bit_length() + 4) * float(np.abs(terms).sum())
+    total = math.fsum(terms.tolist())  # correctly rounded; what is left is the rounding of each product
+    total -= 2.0 * _EPS * (float(np.abs(y * side).sum() + np.abs(inner).sum()) + abs(total))
     return program.finish_bound(total, program.offset_error)

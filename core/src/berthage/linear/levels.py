@@ -6,13 +6,34 @@ import numpy as np
 
 from berthage.linear.program import LinearProgram
 
-__all__ = ["cost_levels"]
+__all__ = ["cost_levels", "objective_factor"]
 
 _RANGE_BITS = 40
 """Costs within 2^40 of each other are left to the solver's floating-point arithmetic."""
 
 _GAP_BITS = 16
 """An empty stretch of at least 2^16 between two costs separates two levels."""
+
+_TYPICAL_COST = 2.0**7
+"""Where scaling puts the median cost."""
+
+_LARGEST_COST = 2.0**30
+"""What scaling never lets a cost exceed: solvers work to absolute tolerances of some 1e-7."""
+
+
+def objective_factor(program: LinearProgram) -> float:
+    """Power of two to multiply costs with, so that a solver's absolute tolerances mean something.
+
+    1.0 where the median of the positive costs lies between 2^-3 and 2^17 and none exceeds 2^30.
+    """
+    cost = program.cost[(program.cost > 0.0) & (program.upper > 0.0)]
+    if not len(cost):
+        return 1.0
+    median, top = float(np.median(cost)), float(cost.max())
+    if 2.0**-3 <= median <= 2.0**17 and top <= _LARGEST_COST:
+        return 1.0
+    typical = float(np.rint(np.log2(_TYPICAL_COST / median)))
+    return float(2.0 ** min(typical, np.floor(np.log2(_LARGEST_COST / top))))
 
 
 def cost_levels(program: LinearProgram) -> tuple[float, ...]:

@@ -92,9 +92,7 @@ def pair_columns(terms: PairTerms, groups: Groups) -> PairColumns:
         first.append(g[matters])
         second.append(h[matters])
         classes.append(np.concatenate([class_a, class_b], axis=1).reshape(-1))
-        shape.append(
-            np.stack([class_a.max(axis=1, initial=-1) + 1, class_b.max(axis=1, initial=-1) + 1], axis=1)
-        )
+        shape.append(np.stack([class_a.max(axis=1, initial=-1) + 1, class_b.max(axis=1, initial=-1) + 1], axis=1))
         count += len(stack)
     empty = np.zeros(0, dtype=np.int64)
     first_groups = np.concatenate([empty, *first])
@@ -133,9 +131,7 @@ def _fold_loops(terms: PairTerms, groups: Groups, unary: Floats, magnitude: Floa
             magnitude[groups.ptr[g] : groups.ptr[g + 1]] += np.where(np.isfinite(cost), np.abs(cost), 0.0)
 
 
-def _stacks(
-    terms: PairTerms, groups: Groups
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats, float]]:
+def _stacks(terms: PairTerms, groups: Groups) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats, float]]:
     """Yield ``(first groups, second groups, costs[P, k_first, k_second], error)``, every pair once."""
     gu, gv = groups.group_of[terms.u], groups.group_of[terms.v]
     flip = gu > gv
@@ -256,9 +252,7 @@ def _classes(stack: Floats, live: NDArray[np.bool_]) -> tuple[NDArray[np.int64],
     leader = np.empty((pairs, rows), dtype=np.int64)
     np.put_along_axis(leader, order, np.take_along_axis(order, position, axis=1), axis=1)
     if not np.array_equal(stack, np.take_along_axis(stack, leader[:, :, None], axis=1)):
-        leader = np.broadcast_to(
-            np.arange(rows), (pairs, rows)
-        ).copy()  # a hash collision: no merging in this stack
+        leader = np.broadcast_to(np.arange(rows), (pairs, rows)).copy()  # a hash collision: no merging in this stack
     is_rep = (leader == np.arange(rows)[None, :]) & live
     number = np.cumsum(is_rep, axis=1) - 1
     classes = np.where(live, np.take_along_axis(number, leader, axis=1), -1)

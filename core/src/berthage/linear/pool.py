@@ -70,9 +70,7 @@ def pair_terms(problem: PlacementProblem, groups: Groups) -> PairTerms:
             shapes.append(allowed.shape)
             class_maps.append((None, None))
         extra_block.append(known[data, columns])
-    block_of = np.concatenate([table_of_edge.reshape(-1), np.array(extra_block, dtype=np.int64)]).astype(
-        np.int64
-    )
+    block_of = np.concatenate([table_of_edge.reshape(-1), np.array(extra_block, dtype=np.int64)]).astype(np.int64)
     weight = np.concatenate([np.asarray(problem.edge_multiplicity, dtype=np.float64), np.ones(len(extra))])
     block_start, row_start, col_start, maps = _index(shapes, class_maps)
     width = np.array([shape[1] for shape in shapes], dtype=np.int64)

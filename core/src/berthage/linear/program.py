@@ -132,7 +132,7 @@ class LinearProgram:
         error = self.offset_error
         if self.offset_error or self.cost_error.any():
             # An assignment that takes a column dearer than twice the value is beyond the bound anyway.
-            held = np.flatnonzero((self.block >= 0) & (self.cost <= 2.0 * abs(value)))
+            held = np.flatnonzero((self.block >= 0) & (self.upper > 0.0) & (self.cost <= 2.0 * abs(value)))
             worst = np.zeros(self.num_blocks)
             np.maximum.at(worst, self.block[held], self.cost_error[held])
             error += float(worst.sum())

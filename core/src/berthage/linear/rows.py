@@ -55,9 +55,7 @@ class Collector:
 
     def rows(self, lower: Any, upper: Any, budget: int = -1) -> int:
         """Add rows (arrays or scalars of a common shape); returns the index of the first."""
-        lower_, upper_ = np.broadcast_arrays(
-            *(np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (lower, upper))
-        )
+        lower_, upper_ = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (lower, upper)))
         self._row_lower.append(lower_)
         self._row_upper.append(upper_)
         self._budget.append(np.full(len(lower_), budget, dtype=np.int32))

@@ -1,0 +1,207 @@
+"""From a fractional solution to assignments: conditioning, diving through the relaxation, polish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berthage import PlacementProblem, SolveContext, evaluate
+from berthage.linear import Decoded, LinearProgram
+from berthage_lp.engine import Engine, Status
+from berthage_lp.moves import Moves
+from berthage_lp.polish import condition, polish
+from berthage_lp.relaxation import Control, Relaxation
+
+__all__ = ["round_solution", "settle_budgets"]
+
+Floats = NDArray[np.float64]
+
+_RELAXATIONS = 120
+"""Most relaxations one dive may solve."""
+
+_SHARE = 0.25
+"""Share of the fractional groups that a step of the dive fixes."""
+
+_TIGHTENINGS = 4
+"""Most attempts to pull an integral solution back under an integer budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a dive: upper bounds of the label columns before it, and the columns it fixed at 1."""
+
+    upper: Floats
+    columns: NDArray[np.int64]
+
+
+def round_solution(problem: PlacementProblem, relaxation: Relaxation, context: SolveContext, control: Control) -> None:
+    """Look for assignments near the solution of a relaxation; what is found is told to the context.
+
+    Args:
+        problem: The problem.
+        relaxation: Solved, with its solution.
+        context: Evaluates and keeps assignments.
+        control: Limits.
+    """
+    program, x = relaxation.program, relaxation.x
+    if x is None:
+        return
+    moves = Moves(program)
+    _offer(moves, x, context)
+    # Interior point leaves no basis to go on from: a dive then solves once more from scratch, so it is only
+    # taken when nothing else has worked.
+    if relaxation.engine is not None and (relaxation.method == "simplex" or context.best_assignment is None):
+        _Dive(problem, program, relaxation.engine, moves, context, control).run(x)
+    if context.best_assignment is not None:
+        polish(moves, context.best_assignment, context, control.stop)
+
+
+def _offer(moves: Moves, x: NDArray[np.float64], context: SolveContext) -> None:
+    """Offer the nearest assignment and its conditioned neighbour."""
+    decoded = moves.program.decode(x)
+    context.incumbent(decoded.assignment)
+    certainty = np.zeros(len(moves.program.group_ptr) - 1)
+    certainty[moves.program.group_of] = decoded.certainty
+    settled = condition(moves, certainty, moves.choice(decoded.assignment))
+    context.incumbent(moves.assignment(settled))
+
+
+class _Dive:
+    """Fix the surest fractional groups, solve again, and so on; where that leads nowhere, step back."""
+
+    def __init__(
+        self,
+        problem: PlacementProblem,
+        program: LinearProgram,
+        engine: Engine,
+        moves: Moves,
+        context: SolveContext,
+        control: Control,
+    ) -> None:
+        self.problem, self.program, self.engine = problem, program, engine
+        self.moves, self.context, self.control = moves, context, control
+        self.labels = np.arange(moves.num_labels)
+        self.stack: list[_Step] = []
+        self.relaxations_left = _RELAXATIONS
+
+    def run(self, x: Floats) -> None:
+        """Dive from a solution of the relaxation; assignments found are told to the context."""
+        self.engine.options(solver="simplex", simplex_iteration_limit=2**31 - 1)
+        upper = np.where(self.program.upper[self.labels] > 0.0, np.inf, 0.0)
+        share = _SHARE
+        while True:
+            decoded = self.program.decode(x)
+            if decoded.fractional == 0:
+                if self.context.incumbent(decoded.assignment) is None:
+                    settle(self.problem, self.program, self.engine, decoded.assignment, self.context, self.control)
+                return
+            columns = self._surest(decoded, share)
+            self.stack.append(_Step(upper, columns))
+            upper = self._fixed(upper, columns)
+            found = self._solve(upper)
+            if found is None:
+                share /= 4.0
+                back = self._step_back()
+                if back is None:
+                    return
+                upper, found = back
+            else:
+                share = min(_SHARE, 2.0 * share)
+            x = found
+
+    def _surest(self, decoded: Decoded, share: float) -> NDArray[np.int64]:
+        """Columns of the groups nearest to integral among the fractional ones, surest first."""
+        value = np.zeros(len(self.program.group_ptr) - 1)
+        value[self.program.group_of] = decoded.certainty
+        fractional = np.flatnonzero(value < 1.0 - 1e-6)
+        order = fractional[np.argsort(-value[fractional], kind="stable")]
+        return self.moves.choice(decoded.assignment)[order[: max(1, int(share * len(order)))]]
+
+    def _fixed(self, upper: Floats, columns: NDArray[np.int64]) -> Floats:
+        """Upper bounds with the given columns fixed at 1: every other label of their groups at 0."""
+        fixed = np.zeros(len(self.program.group_ptr) - 1, dtype=bool)
+        fixed[self.moves.group_of_column[columns]] = True
+        keep = np.zeros(len(upper), dtype=bool)
+        keep[columns] = True
+        return np.where(fixed[self.moves.group_of_column] & ~keep, 0.0, upper)
+
+    def _solve(self, upper: Floats) -> Floats | None:
+        """The relaxation under the bounds; None when it is infeasible or was not solved."""
+        if self.relaxations_left <= 0 or self.engine.abandoned or self.control.stop():
+            self.relaxations_left = 0
+            return None
+        self.relaxations_left -= 1
+        self.engine.set_column_bounds(self.labels, np.zeros(len(upper)), upper)
+        run = self.engine.run(self.control.stop, self.control.remaining())
+        return run.x if run.status is Status.OPTIMAL else None
+
+    def _step_back(self) -> tuple[Floats, Floats] | None:
+        """Undo steps until a relaxation is feasible again: fix one column instead of many, then forbid it."""
+        while self.stack and self.relaxations_left > 0:
+            step = self.stack.pop()
+            if len(step.columns) > 1:
+                upper = self._fixed(step.upper, step.columns[:1])
+                self.stack.append(_Step(step.upper, step.columns[:1]))
+            else:
+                upper = step.upper.copy()
+                upper[step.columns] = 0.0
+            found = self._solve(upper)
+            if found is not None:
+                return upper, found
+        return None
+
+
+def settle_budgets(
+    problem: PlacementProblem, relaxation: Relaxation, context: SolveContext, control: Control
+) -> NDArray[np.int32] | None:
+    """Pull an integral solution that exceeds an integer budget (within the solver's tolerance) back under it.
+
+    Returns:
+        A feasible assignment, or None.
+    """
+    if relaxation.x is None or relaxation.engine is None:
+        return None
+    assignment = relaxation.program.decode(relaxation.x).assignment
+    return settle(problem, relaxation.program, relaxation.engine, assignment, context, control)
+
+
+def settle(
+    problem: PlacementProblem,
+    program: LinearProgram,
+    engine: Engine,
+    assignment: NDArray[np.int32],
+    context: SolveContext,
+    control: Control,
+) -> NDArray[np.int32] | None:
+    """Tighten the rows of violated budgets a little, solve again, and take what is integral and feasible."""
+    names = [b.name for b in problem.linear_budgets] + [b.name for b in problem.interval_budgets]
+    upper = program.row_upper.copy()
+    lower = program.row_lower.copy()
+    step = 1e-6
+    for _ in range(_TIGHTENINGS):
+        evaluation = evaluate(problem, assignment)
+        if evaluation.feasible:
+            context.incumbent(assignment)
+            return assignment
+        broken = {violation.name for violation in evaluation.violations}
+        mine = np.array([name in broken for name in names] or [False])
+        rows = np.flatnonzero((program.row_budget >= 0) & mine[np.maximum(program.row_budget, 0)])
+        if not len(rows) or control.stop() or engine.abandoned:
+            return None
+        inequality = upper[rows] > lower[rows]
+        reach = step * np.maximum(1.0, np.abs(upper[rows]))
+        upper[rows] = np.where(inequality & np.isfinite(upper[rows]), upper[rows] - reach, upper[rows])
+        lift = step * np.maximum(1.0, np.abs(lower[rows]))
+        lower[rows] = np.where(inequality & np.isfinite(lower[rows]), lower[rows] + lift, lower[rows])
+        engine.set_row_bounds(rows, lower[rows], np.maximum(lower[rows], upper[rows]))
+        run = engine.run(control.stop, control.remaining())
+        if run.status is not Status.OPTIMAL or run.x is None:
+            return None
+        decoded = program.decode(run.x)
+        if decoded.fractional:
+            return None
+        assignment = decoded.assignment
+        step *= 10.0
+    return assignment if evaluate(problem, assignment).feasible else None
