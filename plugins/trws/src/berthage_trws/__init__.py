@@ -18,7 +18,7 @@ def warmup(dtypes: Sequence[str] = ("f64",)) -> None:
     Solving does this by itself, for what it needs, outside the time limit. Call it where a first solve must be as
     quick as the next.
     """
-    from .warmup import warm_kernels
+    from .ready import warm_kernels
 
     for dtype in dtypes:
         for binary in (False, True):

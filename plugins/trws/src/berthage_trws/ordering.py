@@ -17,7 +17,7 @@ def node_order(problem: PlacementProblem, ordering: str) -> npt.NDArray[np.int64
         return np.arange(n)
     ends = np.concatenate([problem.edge_u, problem.edge_v]).astype(np.int64)
     others = np.concatenate([problem.edge_v, problem.edge_u]).astype(np.int64)
-    rank = np.argsort(ends, kind="stable")
+    rank = np.lexsort((others, ends))
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=n), out=ptr[1:])
     order: npt.NDArray[np.int64] = breadth_first(ptr, others[rank])

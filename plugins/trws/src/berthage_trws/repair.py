@@ -13,6 +13,7 @@ import numpy as np
 from .jit import kernel
 
 TRIES = 16
+FEW_ROWS = np.uint64(64)
 
 _0 = np.uint64(0)
 _1 = np.uint64(1)
@@ -137,32 +138,38 @@ def _best_relief(exact, rows, state, use, costs, frozen):
         for i in range(np.uint64(len(exact.labels))):
             if i == frozen:
                 continue
-            reaches, soft_too = False, False
+            reaches, whole, reach = False, False, _0
             for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
+                reach += rows.row_stop[e] - rows.row_start[e]
                 if rows.row_start[e] <= row and row < rows.row_stop[e]:
                     reaches = True
                 elif rows.row_start[e] < rows.row_stop[e] and rows.price[rows.budget[rows.row_start[e]]] < np.inf:
-                    soft_too = True
+                    whole = True
             if not reaches:
                 continue
+            # what the move does to all rows decides where that is cheap to know, or where soft prices are at stake
+            whole = whole or (_1 < reach and reach <= FEW_ROWS)
             now, start = state[i], exact.label_ptr[i]
-            soft = 0.0
-            if soft_too:
-                _, soft = _burden(rows, use, i)
+            hard, soft = 0.0, 0.0
+            if whole:
+                hard, soft = _burden(rows, use, i)
             for k in range(exact.labels[i]):
                 change = 0.0
                 for e in range(rows.entry_ptr[i], rows.entry_ptr[i + _1]):
                     if rows.row_start[e] <= row and row < rows.row_stop[e]:
                         change += rows.weights[rows.weight_ptr[e] + k] - rows.weights[rows.weight_ptr[e] + now]
-                gain = min(sign * change, need)
+                gain = min(sign * change, need) / rows.size[row]
                 if gain <= 0.0:
                     continue
                 price = costs[start + k] - costs[start + now]
-                if soft_too:
+                if whole:
                     _shift(rows, use, i, now, k)
-                    _, new_soft = _burden(rows, use, i)
+                    new_hard, new_soft = _burden(rows, use, i)
                     _shift(rows, use, i, k, now)
                     price += new_soft - soft
+                    gain = hard - new_hard
+                    if gain <= 0.0:
+                        continue
                 score = price / gain if price > 0.0 else price * gain
                 if score < best and score > floor:
                     best, node, label, found = score, i, k, True

@@ -25,7 +25,7 @@ from .options import TrwsOptions
 from .ordering import node_order
 from .parallel import merge_parallel
 from .search import Search, ascend
-from .warmup import warm_kernels
+from .ready import warm_kernels
 
 
 class Trws:
