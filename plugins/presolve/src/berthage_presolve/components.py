@@ -34,7 +34,8 @@ def components(work: Work, most_parts: int = MOST_PARTS) -> list[Array]:
         else:
             pairs.append(np.stack([var[:-1], var[1:]], axis=1))
     links = np.concatenate(pairs)
-    root = kernels_consistency.connected(work.size, np.ascontiguousarray(links[:, 0]), np.ascontiguousarray(links[:, 1]))
+    first, second = np.ascontiguousarray(links[:, 0]), np.ascontiguousarray(links[:, 1])
+    root = kernels_consistency.connected(work.size, first, second)
     roots, part = np.unique(root, return_inverse=True)
     if len(roots) > most_parts:
         labels = np.bincount(part, weights=work.counts)

@@ -75,8 +75,10 @@ def _explain(work: Work, edges: Array, alive: BoolArray, cause: Array, variable:
     name = work.names(np.array([variable]))[0]
     known = tuple(names) or (name,)
     shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    detail = f"variable {name!r} has no label left: {shown} forbid all of them" if names else (
-        f"variable {name!r} has no label left: infinite costs forbid all of them"
+    detail = (
+        f"variable {name!r} has no label left: {shown} forbid all of them"
+        if names
+        else (f"variable {name!r} has no label left: infinite costs forbid all of them")
     )
     constraints = tuple(n for n in known if n in set(problem.constraint_names))
     return Infeasibility(detail, constraints or (name,))

@@ -11,8 +11,8 @@ from berthage_presolve import edge_columns as col
 from berthage_presolve import kernels_consistency, kernels_elimination
 from berthage_presolve.lifting import Eliminated
 from berthage_presolve.outcome import Contradiction, Outcome
-from berthage_presolve.state import EXACT_FLOAT, Work
-from berthage_presolve.transform import EPSILON, drop_variables
+from berthage_presolve.state import EPSILON, EXACT_FLOAT, Work
+from berthage_presolve.transform import drop_variables
 
 GROWTH = 1.5
 """A computed table may have this many times the cells of the tables it replaces,"""

@@ -9,8 +9,8 @@ import numpy as np
 from berthage_presolve import kernels_consistency, kernels_dominance
 from berthage_presolve.lifting import Replace
 from berthage_presolve.outcome import Outcome
-from berthage_presolve.state import Work, pointers
-from berthage_presolve.transform import EPSILON, keep_labels
+from berthage_presolve.state import EPSILON, Work, pointers
+from berthage_presolve.transform import keep_labels
 
 MOST_STEPS = 1_000_000_000
 """Elementary comparisons of one pass, some two seconds."""

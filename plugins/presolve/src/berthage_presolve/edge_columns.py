@@ -1,8 +1,8 @@
 """The columns of the integer edge array that the compiled kernels share.
 
 An edge is one row. Its cost for labels a of `U` and b of `V` is
-``mult · cells[AT + maps[ROW_AT + a] · ROW_STEP + maps[COL_AT + b] · COL_STEP]``: many edges share few cells, and a label
-reaches its cell through a class map, so that removing, merging or reordering labels only rewrites maps.
+``mult · cells[AT + maps[ROW_AT + a] · ROW_STEP + maps[COL_AT + b] · COL_STEP]``: many edges share few cells, and a
+label reaches its cell through a class map, so that removing, merging or reordering labels only rewrites maps.
 """
 
 from typing import Final

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -183,8 +183,8 @@ def _table(work: Work, edge: Array) -> tuple[CostTable, tuple[object, ...]]:
     """One edge's table over the labels that are left, and a key that says what it holds."""
     rows = work.maps[edge[col.ROW_AT] : edge[col.ROW_AT] + work.counts[edge[col.U]]]
     cols = work.maps[edge[col.COL_AT] : edge[col.COL_AT] + work.counts[edge[col.V]]]
-    row_used, row_class = np.unique(rows, return_inverse=True)
-    col_used, col_class = np.unique(cols, return_inverse=True)
+    row_used, row_class = _compact(rows, int(edge[col.ROWS]))
+    col_used, col_class = _compact(cols, int(edge[col.COLS]))
     if edge[col.KIND] == col.LAZY:
         lazy = base_table(work, int(edge[col.SOURCE]))
         if len(row_used) == len(rows) and len(col_used) == len(cols):
@@ -202,6 +202,13 @@ def _table(work: Work, edge: Array) -> tuple[CostTable, tuple[object, ...]]:
         return ClassedTable(DenseTable(values), row_class, col_class), key
     values = values[np.ix_(row_class, col_class)]
     return DenseTable(values), ("dense", values.shape, values.tobytes())
+
+
+def _compact(classes: Array, count: int) -> tuple[Array, Array]:
+    """The classes that occur, and each entry's place among them."""
+    occurs = np.zeros(count, dtype=np.bool_)
+    occurs[classes] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[classes]
 
 
 def _budgets(work: Work, new_of: Array) -> tuple[tuple[LinearBudget, ...], tuple[IntervalBudget, ...], bool]:
@@ -223,7 +230,13 @@ def _budgets(work: Work, new_of: Array) -> tuple[tuple[LinearBudget, ...], tuple
             lower, upper = _limits(head)
             linear.append(
                 LinearBudget(
-                    head.name, _frozen(var, np.int32), _frozen(ptr, np.int64), _frozen(mine.weights, dtype), lower, upper, head.price
+                    head.name,
+                    _frozen(var, np.int32),
+                    _frozen(ptr, np.int64),
+                    _frozen(mine.weights, dtype),
+                    lower,
+                    upper,
+                    head.price,
                 )
             )
             continue

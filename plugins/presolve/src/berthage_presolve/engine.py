@@ -105,8 +105,8 @@ def reduce_problem(problem: PlacementProblem, rules: Sequence[str], context: Run
         parts = components(work) or parts
     report: dict[str, int | float | str | bool] = {"rounds": rounds, **counts}
     if not changed and len(parts) == 1:
-        kept = (Part(problem, parts[0]),)
-        return Reduced((problem,), None, report, 0.0, (), kept, work.size)
+        whole = Part(problem, parts[0])
+        return Reduced((problem,), None, report, 0.0, (), (whole,), work.size)
     if exact and budgets_exact:
         kept = tuple(
             emit(

@@ -13,7 +13,7 @@ def berthage_reductions() -> list[ReductionInfo]:
     """All rules to a fixed point as ``presolve``, which runs by default, and each rule on its own, by name."""
     single = (
         ("arc-consistency", "remove labels that some neighbour has no allowed partner for", "ArcConsistency"),
-        ("budget-pins", "remove labels that a hard budget cannot afford beside the least use of the others", "BudgetPins"),
+        ("budget-pins", "remove labels that no hard budget has room for", "BudgetPins"),
         ("merge-ties", "merge variables that determine each other", "MergeTies"),
         ("single-labels", "decide variables with one label", "SingleLabels"),
         ("merge-edges", "add up parallel edges, fold edges that are a sum of unary costs", "MergeEdges"),

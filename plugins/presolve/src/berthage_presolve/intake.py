@@ -10,7 +10,7 @@ import numpy as np
 from berthage import ClassedTable, CostTable, DenseTable, LazyTable, PlacementProblem
 from berthage.problem import IntervalBudget, LinearBudget, RelationKind
 from berthage_presolve import edge_columns as col
-from berthage_presolve.state import EXACT_FLOAT, Array, Fixed, Head, Rows, Work, peaks, pointers
+from berthage_presolve.state import EPSILON, EXACT_FLOAT, Array, Fixed, Head, Rows, Work, peaks, pointers
 
 FLOAT_TOLERANCE = 1e-9
 """Relative slack that `evaluate` grants budgets with float weights."""
@@ -54,7 +54,7 @@ class _Pool:
 
 
 def intake(problem: PlacementProblem) -> Work:
-    """Flatten a problem; relations become edges (or infinite unary costs), multiplicities of unary costs are folded in."""
+    """Flatten a problem; relations become edges or infinite costs, multiplicities of unary costs are folded in."""
     counts = problem.num_labels.astype(np.int64)
     ptr = problem.label_ptr.astype(np.int64)
     unary = problem.unary * np.repeat(problem.multiplicity, counts)
@@ -83,7 +83,7 @@ def intake(problem: PlacementProblem) -> Work:
         magnitude=math.inf,
         cause=cause,
     )
-    return replace(work, magnitude=_magnitude(work), error=_soft_error(problem))
+    return replace(work, magnitude=_magnitude(work) if problem.is_integral else math.inf, error=_soft_error(problem))
 
 
 def is_exact(work: Work) -> bool:
@@ -110,8 +110,9 @@ def _magnitude(work: Work) -> float:
 
 def _soft_error(problem: PlacementProblem) -> float:
     """What rounding may change in the penalties of soft budgets with float weights when constants are taken off."""
-    soft = [b for b in (*problem.linear_budgets, *problem.interval_budgets) if b.price is not None and b.weights.dtype.kind == "f"]
-    return sum(8.0 * float(np.finfo(float).eps) * float(b.price or 0) * float(np.abs(b.weights).sum()) for b in soft)
+    budgets: list[LinearBudget | IntervalBudget] = [*problem.linear_budgets, *problem.interval_budgets]
+    soft = [b for b in budgets if b.price is not None and b.weights.dtype.kind == "f"]
+    return 8.0 * EPSILON * math.fsum(float(b.price or 0) * float(np.abs(b.weights).sum()) for b in soft)
 
 
 def _has_residual(table: CostTable) -> bool:
@@ -179,7 +180,7 @@ def _relation_edges(problem: PlacementProblem, pool: _Pool, unary: Array, cause:
                 piece = _Piece(-1, key[1] + 1, key[1] + 1, pool.add_map(classes), 0, col.TIE)
             else:
                 matrix = np.where(relation.array, 0.0, np.inf)
-                piece = _Piece(pool.add_cells(matrix), *matrix.shape, 0, 0, col.COST)
+                piece = _Piece(pool.add_cells(matrix), matrix.shape[0], matrix.shape[1], 0, 0, col.COST)
             pieces[key] = _columns(piece)
         found.append((relation.u, relation.v, *pieces[key], -1, row))
     return np.array(found, dtype=np.int64).reshape(-1, col.WIDTH)
@@ -188,7 +189,8 @@ def _relation_edges(problem: PlacementProblem, pool: _Pool, unary: Array, cause:
 def _budgets(problem: PlacementProblem) -> tuple[tuple[Head, ...], Rows]:
     heads: list[Head] = []
     parts: list[tuple[Array, ...]] = []
-    for budget in (*problem.linear_budgets, *problem.interval_budgets):
+    budgets: list[LinearBudget | IntervalBudget] = [*problem.linear_budgets, *problem.interval_budgets]
+    for budget in budgets:
         interval = isinstance(budget, IntervalBudget)
         k = len(budget.variables)
         start = budget.start if isinstance(budget, IntervalBudget) else np.zeros(k, dtype=np.int64)
@@ -201,10 +203,9 @@ def _budgets(problem: PlacementProblem) -> tuple[tuple[Head, ...], Rows]:
         live = np.flatnonzero(stop > start)
         which = np.full(len(live), len(heads) - 1, dtype=np.int64)
         counts = problem.num_labels[budget.variables].astype(np.int64)
-        cells = np.repeat(stop > start, counts)
-        parts.append(
-            (which, budget.variables[live].astype(np.int64), start[live], stop[live], counts[live], budget.weights[cells])
-        )
+        weights = budget.weights[np.repeat(stop > start, counts)]
+        var = budget.variables[live].astype(np.int64)
+        parts.append((which, var, start[live], stop[live], counts[live], weights))
     if not parts:
         none = np.zeros(0, dtype=np.int64)
         return (), Rows(none, none, none, none, none, np.zeros(0))

@@ -1,4 +1,4 @@
-"""Compiling kernels: cached on disk where that is possible, in a directory of our own where the package is read-only."""
+"""Compiling kernels, cached on disk: in a directory of our own where the package is read-only."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def incidence(count: int, edges: Array) -> tuple[Array, Array]:
     for v in range(count):
         ptr[v + 1] += ptr[v]
     halves = np.empty(2 * len(edges), dtype=np.int64)
-    fill = ptr[:-1].copy()
+    fill = np.empty(count, dtype=np.int64)
+    for v in range(count):
+        fill[v] = ptr[v]
     for e in range(len(edges)):
         for side in range(2):
             v = edges[e, U + side]
@@ -155,8 +157,10 @@ def allowed_pairs(ptr: Array, edges: Array, maps: Array, cells: Array, out: Arra
             out[e] = -1
             continue
         u, v = edges[e, U], edges[e, V]
-        rows[:] = 0
-        cols[:] = 0
+        for r in range(edges[e, ROWS]):
+            rows[r] = 0
+        for c in range(edges[e, COLS]):
+            cols[c] = 0
         for a in range(ptr[u + 1] - ptr[u]):
             rows[maps[edges[e, ROW_AT] + a]] += 1
         for b in range(ptr[v + 1] - ptr[v]):
@@ -290,19 +294,20 @@ def critical_segments(starts: Array, stops: Array, fixed: Array, most: Array, li
     """
     kept = np.empty(len(most), dtype=np.int64)
     begins, ends = np.empty(len(most), dtype=np.bool_), np.empty(len(most), dtype=np.bool_)  # between kept neighbours
-    size, start, stop = 0, False, False
+    size = 0
+    start, stop = np.bool_(False), np.bool_(False)
     for s in range(len(most)):
-        start = start or starts[s]
-        stop = stop or stops[s]
+        start |= starts[s]
+        stop |= stops[s]
         if not most[s] > limit:
             continue
         while size and not stop and fixed[kept[size - 1]] <= fixed[s]:
             size -= 1
-            start = start or begins[size]
-            stop = stop or ends[size]
+            start |= begins[size]
+            stop |= ends[size]
         if size and not start and fixed[s] <= fixed[kept[size - 1]]:
             continue
         kept[size], begins[size], ends[size] = s, start, stop
         size += 1
-        start, stop = False, False
+        start, stop = np.bool_(False), np.bool_(False)
     return kept[:size]

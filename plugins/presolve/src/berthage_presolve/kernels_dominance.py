@@ -16,7 +16,6 @@ from berthage_presolve.edge_columns import (
     ROW_AT,
     ROW_STEP,
     ROWS,
-    U,
     V,
 )
 from berthage_presolve.jit import kernel
@@ -77,7 +76,7 @@ def dominated(
         row_sense: int64[rows], bit 0: more is worse, bit 1: less is worse.
         weights: float64, weights of the rows.
         alive: bool[labels], changed in place.
-        winners: int64[labels, 2]; of each removed label the label (local index) that replaces it and the removal's rank.
+        winners: int64[labels, 2]; of each removed label the index of its replacement and the rank of the removal.
         budget_of_steps: Give up after so many elementary comparisons (a deterministic limit on time).
 
     Returns:
@@ -128,7 +127,8 @@ def dominated(
         for a in range(k):
             if not alive[first + a]:
                 continue
-            profile[a] = unary[first + a]
+            for t in range(PROBES):
+                profile[a, t] = unary[first + a]
             for i in range(degree):
                 e, side = halves[inc_ptr[v] + i] // 2, halves[inc_ptr[v] + i] % 2
                 count = starts[i + 1] - starts[i]
@@ -141,12 +141,15 @@ def dominated(
                     profile[a, t] += cost
         steps += k * (degree + k) * PROBES + total
         # Cheap labels dominate most: they are compared first, with ties to the lower index.
-        mean = np.empty(k)
+        mean, promise = np.zeros(k), np.empty(k, dtype=np.int64)
         for a in range(k):
-            mean[a] = 0.0
             for t in range(PROBES):
                 mean[a] += profile[a, t] if profile[a, t] != np.inf else abs(unary[first + a])
-        promise = np.argsort(mean, kind="mergesort")
+            rank = a
+            while rank and mean[promise[rank - 1]] > mean[a]:
+                promise[rank] = promise[rank - 1]
+                rank -= 1
+            promise[rank] = a
         for b in range(k - 1, -1, -1):
             if not alive[first + b] or unary[first + b] == np.inf:
                 continue

@@ -31,7 +31,8 @@ def _reserve_floats(buffer: Array, used: int, extra: int) -> Array:
     if used + extra <= len(buffer):
         return buffer
     grown = np.empty(2 * (used + extra), dtype=np.float64)
-    grown[:used] = buffer[:used]
+    for i in range(used):
+        grown[i] = buffer[i]
     return grown
 
 
@@ -40,31 +41,31 @@ def _reserve_maps(buffer: Array, used: int, extra: int) -> Array:
     if used + extra <= len(buffer):
         return buffer
     grown = np.empty(2 * (used + extra), dtype=np.int32)
-    grown[:used] = buffer[:used]
+    for i in range(used):
+        grown[i] = buffer[i]
     return grown
 
 
 @kernel
 def _number(keys: Array, out: Array) -> Array:
     """Number equal keys alike, from 0 in order of first use, into `out`; the position of each number's first use."""
-    order = np.argsort(keys, kind="mergesort")
-    count = 0
+    # An open-addressing hash table: sorting would be slower, and much slower to compile.
+    slots = 4
+    while slots < 2 * len(keys):
+        slots *= 2
+    table = np.full(slots, -1, dtype=np.int64)
     firsts = np.empty(len(keys), dtype=np.int64)
-    # mergesort is stable, so the first of a run of equal keys is their first use
+    count = 0
     for i in range(len(keys)):
-        if i == 0 or keys[order[i]] != keys[order[i - 1]]:
-            firsts[count] = order[i]
+        slot = (keys[i] * 0x9E3779B1) & (slots - 1)
+        while table[slot] >= 0 and keys[firsts[table[slot]]] != keys[i]:
+            slot = (slot + 1) & (slots - 1)
+        if table[slot] < 0:
+            table[slot] = count
+            firsts[count] = i
             count += 1
-    firsts = np.sort(firsts[:count])
-    rank = np.empty(len(keys), dtype=np.int64)
-    for i in range(count):
-        rank[firsts[i]] = i
-    current = 0
-    for i in range(len(keys)):
-        if i == 0 or keys[order[i]] != keys[order[i - 1]]:
-            current = rank[order[i]]
-        out[order[i]] = current
-    return firsts
+        out[i] = table[slot]
+    return firsts[:count]
 
 
 @kernel
@@ -219,7 +220,8 @@ def contract(
     n = len(ptr) - 1
     nm, nc, m = len(maps), len(cells), edge_count
     alive = np.zeros(len(edges), dtype=np.bool_)
-    alive[:m] = True
+    for e in range(m):
+        alive[e] = True
     heads, links = np.full(n, -1, dtype=np.int64), np.empty(2 * len(edges), dtype=np.int64)
     sizes = np.zeros(n, dtype=np.int64)
     for e in range(m):
@@ -246,9 +248,7 @@ def contract(
                 alive[e] = False
                 merged += 1
                 continue
-            good, maps, nm, cells, nc, peak = _combine(
-                ptr, edges, mult, maps, nm, cells, nc, f, e, m, growth, free
-            )
+            good, maps, nm, cells, nc, peak = _combine(ptr, edges, mult, maps, nm, cells, nc, f, e, m, growth, free)
             if good:
                 alive[e] = False
                 alive[f] = False
@@ -350,8 +350,8 @@ def contract(
                     maps[nm + a] = class_a[a]
                 for b in range(kb):
                     maps[nm + ka + b] = class_b[b]
-                fill = cells[nc : nc + na * nb]
-                fill[:] = np.inf
+                for j in range(na * nb):
+                    cells[nc + j] = np.inf
                 right = np.empty(nb)
                 for x in range(k):
                     if unary[first + x] == np.inf:
@@ -409,8 +409,9 @@ def contract(
 
 @kernel
 def choose_eliminated(
-    ptr: Array, unary: Array, edges: Array, mult: Array, maps: Array, cells: Array, order: Array, used: Array, labels: Array
-) -> None:
+    ptr: Array, unary: Array, edges: Array, mult: Array, maps: Array, cells: Array,
+    order: Array, used: Array, labels: Array,
+) -> None:  # fmt: skip
     """Give each eliminated variable its best label given its neighbours', last eliminated first; `labels` in place."""
     for i in range(len(order) - 1, -1, -1):
         v = order[i]

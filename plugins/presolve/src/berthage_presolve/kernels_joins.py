@@ -14,7 +14,6 @@ from berthage_presolve.edge_columns import (
     KIND,
     ROW_AT,
     ROW_STEP,
-    ROWS,
     TIE,
     U,
     V,
@@ -42,11 +41,11 @@ def join(ptr: Array, edges: Array, maps: Array, cells: Array) -> tuple[Array, Ar
         group, and where in `column` each variable's label for every joint choice of its group starts.
     """
     n = len(ptr) - 1
-    group, size, at = np.arange(n), np.empty(n, dtype=np.int64), ptr[:-1].copy()
+    group, size, at = np.arange(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     members, last, following = np.ones(n, dtype=np.int64), np.arange(n), np.full(n, -1, dtype=np.int64)
     column = np.empty(ptr[n], dtype=np.int64)
     for v in range(n):
-        size[v] = ptr[v + 1] - ptr[v]
+        size[v], at[v] = ptr[v + 1] - ptr[v], ptr[v]
         for a in range(size[v]):
             column[ptr[v] + a] = a
     used = ptr[n]
@@ -60,27 +59,30 @@ def join(ptr: Array, edges: Array, maps: Array, cells: Array) -> tuple[Array, Ar
         bucket = np.zeros(edges[e, COLS] + 1, dtype=np.int64)
         for j in range(size[right]):
             bucket[maps[edges[e, COL_AT] + column[at[v] + j]] + 1] += 1
-        live = np.flatnonzero(bucket[1:])
+        live, classes = np.empty(edges[e, COLS], dtype=np.int64), 0
         for c in range(edges[e, COLS]):
+            if bucket[c + 1]:
+                live[classes] = c
+                classes += 1
             bucket[c + 1] += bucket[c]
-        fill, order = bucket[:-1].copy(), np.empty(size[right], dtype=np.int64)
+        order = np.empty(size[right], dtype=np.int64)
         for j in range(size[right]):
             c = maps[edges[e, COL_AT] + column[at[v] + j]]
-            order[fill[c]] = j
-            fill[c] += 1
+            order[bucket[c]] = j
+            bucket[c] += 1  # afterwards bucket[c] is where c's choices end
         first, second = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         count, straight = 0, True
         for i in range(size[left]):
             r = maps[edges[e, ROW_AT] + column[at[u] + i]]
             row = edges[e, AT] + r * edges[e, ROW_STEP]
-            for k in range(len(live)):
+            for k in range(classes):
                 c = live[k]
                 if edges[e, KIND] == TIE:
                     if c != r:
                         continue
                 elif cells[row + c * edges[e, COL_STEP]] == np.inf:
                     continue
-                for j in range(bucket[c], bucket[c + 1]):
+                for j in range(bucket[c - 1] if c else 0, bucket[c]):
                     if count < most:
                         first[count], second[count] = i, order[j]
                         straight = straight and i == count
@@ -104,7 +106,8 @@ def join(ptr: Array, edges: Array, maps: Array, cells: Array) -> tuple[Array, Ar
             while w >= 0:
                 if used + count > len(column):
                     grown = np.empty(2 * (used + count), dtype=np.int64)
-                    grown[:used] = column[:used]
+                    for i in range(used):
+                        grown[i] = column[i]
                     column = grown
                 for i in range(count):
                     column[used + i] = column[at[w] + pick[i]]

@@ -10,8 +10,8 @@ import numpy as np
 from berthage import Infeasibility
 from berthage_presolve.kernels_consistency import critical_segments
 from berthage_presolve.outcome import Contradiction, Outcome
-from berthage_presolve.state import Array, BoolArray, Fixed, Work, spans
-from berthage_presolve.transform import EPSILON, combine_rows, keep_labels, take_rows
+from berthage_presolve.state import EPSILON, Array, BoolArray, Fixed, Work, spans
+from berthage_presolve.transform import combine_rows, keep_labels, take_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def _clash(work: Work, index: int, reach: float) -> Infeasibility:
     side, limit = ("least", head.upper) if reach > head.upper else ("greatest", head.lower)
     shown = int(reach) if head.whole else reach
     detail = (
-        f"budget {head.name!r}: with what the other constraints leave, the {side} possible use of the open variables is "
-        f"{shown}, and {limit} is what is left of the limit"
+        f"budget {head.name!r}: with what the other constraints leave, the {side} possible use of the open variables "
+        f"is {shown}, and {limit} is what is left of the limit"
     )
     return Infeasibility(detail, (head.name,))
 
@@ -167,8 +167,8 @@ def _overflow(
     names = dict.fromkeys(work.problem.variable_names[i] for i in leads[np.argsort(-weight, kind="stable")].tolist())
     least = int(time.least[worst]) if head.whole else float(time.least[worst])
     detail = (
-        f"budget {head.name!r}: at instant {instant} the {len(names)} live variables use at least {least}, above the limit "
-        f"{head.upper}; no assignment can exist below a limit of {least}"
+        f"budget {head.name!r}: at instant {instant} the {len(names)} live variables use at least {least}, above the "
+        f"limit {head.upper}; no assignment can exist below a limit of {least}"
     )
     return Infeasibility(detail, (head.name,), instant, tuple(names), least)
 
@@ -177,7 +177,7 @@ def _no_room(work: Work, variable: int, blame: Array) -> Infeasibility:
     why = blame[int(work.ptr[variable]) : int(work.ptr[variable + 1])]
     budgets = tuple(work.heads[i].name for i in np.unique(why[why >= 0]).tolist())
     name = work.names(np.array([variable]))[0]
-    detail = f"variable {name!r} has no label left: none fits into {', '.join(budgets)} beside the least use of the others"
+    detail = f"variable {name!r} has no label left: none fits into {', '.join(budgets)} beside the others' least use"
     return Infeasibility(detail, budgets)
 
 
@@ -247,7 +247,8 @@ def settle(work: Work) -> Outcome:
 
 
 def _penalty(price: int | float, amount: int | float, whole: bool) -> int | float:
-    return int(price) * int(amount) if whole and float(price).is_integer() and float(amount).is_integer() else price * amount
+    exact = whole and float(price).is_integer() and float(amount).is_integer()
+    return int(price) * int(amount) if exact else price * amount
 
 
 def _critical(time: Timeline, limit: int | float) -> Array:

@@ -27,8 +27,8 @@ class Outcome:
     changed: bool = False
 
 
-class Contradiction(Exception):  # noqa: N818 - it is not an error but a result, caught in `engine`
-    """There is no assignment."""
+class Contradiction(Exception):
+    """There is no assignment. A result rather than an error: the engine catches it."""
 
     def __init__(self, infeasibility: Infeasibility) -> None:
         super().__init__(infeasibility.detail)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from berthage import ProblemBuilder, PlacementProblem
+from berthage import PlacementProblem, ProblemBuilder
 from berthage.solving.context import RunContext
 from berthage_presolve import kernels_elimination
 from berthage_presolve.engine import COMPONENTS, RULES, Reduced, reduce_problem

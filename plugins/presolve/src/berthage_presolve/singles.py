@@ -9,8 +9,8 @@ import numpy as np
 from berthage import Infeasibility
 from berthage_presolve import edge_columns as col
 from berthage_presolve.outcome import Contradiction, Outcome
-from berthage_presolve.state import Array, Work, peaks, spans
-from berthage_presolve.transform import EPSILON, drop_variables
+from berthage_presolve.state import EPSILON, Array, Work, peaks, spans
+from berthage_presolve.transform import drop_variables
 
 
 def fix_singles(work: Work) -> Outcome:
@@ -36,25 +36,28 @@ def fix_singles(work: Work) -> Outcome:
         added += float(np.where(np.isfinite(costs), np.abs(costs), 0.0).sum())
     both = np.flatnonzero(gone[work.edges[:, col.U]] & gone[work.edges[:, col.V]])
     settled, _ = _message(work, both, 0)
-    for costs, names in (
-        (settled, lambda i: work.names(work.edges[both[i], [col.U, col.V]])),
-        (work.unary[work.ptr[:-1][gone]], lambda i: work.names(np.flatnonzero(gone)[[i]])),
-    ):
-        bad = np.flatnonzero(np.isinf(costs))
-        if len(bad):
-            clash = names(int(bad[0]))
-            raise Contradiction(
-                Infeasibility(f"the only labels left for {' and '.join(map(repr, clash))} are forbidden", clash)
-            )
-    decided = np.concatenate([work.unary[work.ptr[:-1][gone]], settled])
+    alone = work.unary[work.ptr[:-1][gone]]
+    _refuse_infinite(work, settled, work.edges[both][:, [col.U, col.V]])
+    _refuse_infinite(work, alone, np.flatnonzero(gone)[:, None])
+    decided = np.concatenate([alone, settled])
     whole = isinstance(work.constant, int)
     constant = work.constant + (int(decided.sum()) if whole else float(decided.sum()))
     error = work.error
     if not whole:
-        error += EPSILON * (len(decided) * float(np.abs(decided).sum()) + 2.0 * added + float(peaks(work.ptr, unary).sum()))
-    slim = replace(work, unary=unary, constant=constant, error=error, edges=work.edges[~touched], mult=work.mult[~touched])
+        sums = len(decided) * float(np.abs(decided).sum()) + 2.0 * added + float(peaks(work.ptr, unary).sum())
+        error += EPSILON * sums
+    edges, mult = work.edges[~touched], work.mult[~touched]
+    slim = replace(work, unary=unary, constant=constant, error=error, edges=edges, mult=mult)
     new, step = drop_variables(slim, gone)
     return Outcome(new, (step,), {"variables fixed": int(gone.sum())}, True)
+
+
+def _refuse_infinite(work: Work, costs: Array, variables: Array) -> None:
+    bad = np.flatnonzero(np.isinf(costs))
+    if len(bad):
+        clash = work.names(variables[bad[0]])
+        shown = " and ".join(map(repr, clash))
+        raise Contradiction(Infeasibility(f"the only labels left for {shown} are forbidden", clash))
 
 
 def _message(work: Work, which: Array, side: int) -> tuple[Array, Array]:

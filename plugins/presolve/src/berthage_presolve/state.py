@@ -13,6 +13,9 @@ from berthage import CostTable, PlacementProblem
 Array = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
 EXACT_FLOAT = 2.0**53
+"""Above this magnitude a float64 no longer holds every integer."""
+EPSILON = float(np.finfo(np.float64).eps)
+"""Relative rounding error of one operation (twice its bound)."""
 
 
 @dataclass(frozen=True, slots=True)

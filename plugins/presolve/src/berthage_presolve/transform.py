@@ -9,9 +9,7 @@ import numpy as np
 from berthage import ClassedTable, CostTable
 from berthage_presolve import edge_columns as col
 from berthage_presolve.lifting import Drop, Remap
-from berthage_presolve.state import Array, BoolArray, Rows, Work, peaks, pointers, spans
-
-EPSILON = float(np.finfo(np.float64).eps)
+from berthage_presolve.state import EPSILON, Array, BoolArray, Rows, Work, peaks, pointers, spans
 
 
 def keep_labels(work: Work, alive: BoolArray) -> tuple[Work, Remap]:
@@ -37,6 +35,7 @@ def remap(work: Work, step: Remap, first_of: Array) -> Work:
     cells = np.repeat(work.ptr[:-1], counts) + labels
     where = spans(ptr[:-1][step.new_of], counts)
     merged = len(step.counts) < work.size
+    unary: Array
     if merged:
         unary = np.bincount(where, weights=work.unary[cells], minlength=int(ptr[-1]))
     else:
@@ -178,5 +177,3 @@ def drop_variables(work: Work, gone: BoolArray) -> tuple[Work, Drop]:
         rows=replace(work.rows, var=new_of[work.rows.var]),
     )
     return new, Drop(kept, work.size)
-
-
