@@ -179,7 +179,9 @@ def capture(
         root.train(model.training)
         with contextlib.ExitStack() as stack:
             stack.enter_context(fake_mode)
-            stack.enter_context(torch.device(device))
+            if torch.get_default_device().type != device:
+                # Only then: it slows every call down.
+                stack.enter_context(torch.device(device))
             stack.enter_context(paths.watching(model))
             stack.enter_context(recording(recorder))
             stack.enter_context(_quiet())

@@ -22,11 +22,12 @@ _WORDS = {"R": _REPLICATE, "P": _SUM, "P(sum)": _SUM, "P(avg)": 2, "P(max)": 3, 
 
 @dataclass(slots=True)
 class Declared:
-    """One use of `local_map`: what was declared, by tensor argument and tensor result."""
+    """One use of `local_map`: what was declared, by tensor argument and tensor result, and what runs."""
 
     inputs: tuple[Placements, ...]
     outputs: tuple[Placements, ...] = ()
     gradients: tuple[Placements | None, ...] = ()
+    fn: Callable[..., Any] | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ def local_map(
             inner[position] = recorder.mark(argument, "in", "grad-in", region, len(placements))
             placements.append(declared)
             gradients.append(grads[position])
-        recorder.regions.append(Declared(tuple(placements), tuple(outs), tuple(gradients)))
+        recorder.regions.append(Declared(tuple(placements), tuple(outs), tuple(gradients), fn))
         result = fn(*inner)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(results) != len(outs) or not all(isinstance(tensor, torch.Tensor) for tensor in results):
