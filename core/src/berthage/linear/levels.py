@@ -47,7 +47,8 @@ def cost_levels(program: LinearProgram) -> tuple[float, ...]:
     Returns:
         ``(inf,)`` for ordinary programs; extra limits where costs span more than 2^40 with gaps in between.
     """
-    cost = program.cost[(program.block >= 0) & (program.cost > 0.0) & (program.upper > 0.0)]
+    # Overuse of a soft budget is no column to leave out, but its price is as easily lost beside a huge cost.
+    cost = program.cost[(program.cost > 0.0) & (program.upper > 0.0)]
     if not len(cost):
         return (float("inf"),)
     exponent = np.unique(np.frexp(cost)[1])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berthage import Limit
+from berthage import InvalidProblemError, Limit
 
 if TYPE_CHECKING:
     from berthage import SolveContext
@@ -93,7 +94,7 @@ class Monitor:
     def __init__(
         self,
         context: SolveContext,
-        decode: Callable[[Float64Array], NDArray[Any] | None],
+        decode: Callable[[Float64Array], NDArray[Any]],
         valid_bound: Callable[[float], float],
         done: Callable[[], bool],
     ) -> None:
@@ -101,7 +102,7 @@ class Monitor:
 
         Args:
             context: Core's side of the solve.
-            decode: Turns column values into an assignment, or None when they are not integral.
+            decode: Turns column values into an assignment.
             valid_bound: Turns an engine's bound into one that holds for the problem.
             done: Whether what is known already settles the question, so that the engine may stop.
         """
@@ -126,9 +127,8 @@ class Monitor:
 
     def incumbent(self, values: Float64Array) -> None:
         """Report a solution of the program; core evaluates it and keeps it when it is feasible and best."""
-        assignment = self._decode(values)
-        if assignment is not None:
-            self._context.incumbent(assignment)
+        with suppress(InvalidProblemError):  # costs more than a float can hold: no incumbent, but no failure either
+            self._context.incumbent(self._decode(values))
 
     def bound(self, value: float) -> None:
         """Report an engine's dual bound."""

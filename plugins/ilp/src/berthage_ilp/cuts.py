@@ -1,8 +1,8 @@
 """Rows that forbid an assignment an engine wrongly took for feasible, from exact arithmetic on the budgets.
 
-Engines work to a tolerance: HiGHS counts 0.999999 as 1, which hides kilobytes of a byte budget. A violated budget gives a
-cover cut: not all of a set of labels that together exceed the limit. Its coefficients are 1, so no tolerance can blur
-it, and it holds for every feasible assignment.
+Engines work to a tolerance: HiGHS counts 0.999999 as 1, which hides kilobytes of a byte budget. A violated budget
+gives a cover cut: not all of a set of labels that together exceed the limit. Its coefficients are 1, so no tolerance
+can blur it, and it holds for every feasible assignment.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from berthage import evaluate
 from berthage.evaluation import FLOAT_TOLERANCE
 from berthage.problem import IntervalBudget
-
 from berthage_ilp.program import Cut
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from berthage import PlacementProblem
     from berthage.linear import LinearProgram
     from berthage.problem import LinearBudget
-    from numpy.typing import NDArray
 
 __all__ = ["cuts_against"]
 
@@ -43,7 +44,8 @@ def cuts_against(problem: PlacementProblem, program: LinearProgram, assignment: 
         return []
     uses = {use.name: use for use in evaluation.budget_use}
     cuts: list[Cut] = []
-    for budget in (*problem.linear_budgets, *problem.interval_budgets):
+    budgets: tuple[LinearBudget | IntervalBudget, ...] = (*problem.linear_budgets, *problem.interval_budgets)
+    for budget in budgets:
         if budget.price is not None:
             continue
         if isinstance(budget, IntervalBudget):
@@ -71,7 +73,8 @@ def _limit(budget: LinearBudget | IntervalBudget, limit: int | float) -> int | f
     """The limit as `evaluate` reads it: exact for whole weights, with its slack for others."""
     if budget.weights.dtype.kind == "i" or not np.isfinite(limit):
         return limit
-    return Fraction(limit) + Fraction(FLOAT_TOLERANCE) * max(1, abs(Fraction(limit)))
+    exact = Fraction(limit)
+    return exact + Fraction(FLOAT_TOLERANCE) * max(Fraction(1), abs(exact))
 
 
 def _cover(
@@ -93,7 +96,9 @@ def _cover(
         variable = int(budget.variables[row])
         before = total.get(variable)
         total[variable] = weights if before is None else [a + b for a, b in zip(before, weights, strict=True)]
-    least = {v: min(w for w, c in zip(weights, _columns(program, v), strict=True) if c >= 0) for v, weights in total.items()}
+    least = {
+        v: min(w for w, c in zip(weights, _columns(program, v), strict=True) if c >= 0) for v, weights in total.items()
+    }
     room = Fraction(limit) - sum(least.values())
     excess = {v: total[v][int(assignment[v])] - least[v] for v in total}
     chosen: list[int] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from berthage import (
     Limit,
     PlacementProblem,
@@ -18,12 +19,11 @@ from berthage import (
     Termination,
     evaluate,
 )
-from berthage.linear import LinearProgram, cost_levels, linear_program
-
+from berthage.linear import LinearProgram, cost_levels, linear_program, objective_factor
 from berthage_ilp.backend import Backend, BackendResult, BackendSettings, BackendStatus, Monitor, StopRequested
 from berthage_ilp.cuts import cuts_against
 from berthage_ilp.fixing import fix_dear
-from berthage_ilp.program import Cut, compress, cost_factor, drop_useless, with_cuts
+from berthage_ilp.program import Cut, coarse_budgets, compress, drop_useless, with_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +43,11 @@ _LIMITS = {
     BackendStatus.INTERRUPTED: Limit.INTERRUPTED,
     BackendStatus.MEMORY: Limit.MEMORY,
 }
+
+
+def _rounding(cost: float) -> float:
+    """Rounding error of an engine's bound when the largest cost is this."""
+    return 8.0 * float(np.finfo(np.float64).eps) * cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,8 @@ class Driver:
             program = linear_program(self.problem)
             if not program.impossible:
                 program = drop_useless(program)
+                if self.backend.trusts_text:
+                    program = coarse_budgets(program)
         self.stats |= {"columns": program.num_cols, "rows": program.num_rows, "nonzeros": program.num_nonzeros}
         if program.impossible:
             return self._outcome(_Level(BackendStatus.INFEASIBLE, math.inf, "a variable has no allowed label"))
@@ -95,8 +102,9 @@ class Driver:
         floor = -math.inf
         level = _Level(BackendStatus.ERROR, floor, "")
         for limit in cost_levels(program):
-            level = self._level(program, limit)
-            floor = max(floor, level.bound)
+            level = self._level(self._affordable(program), limit)
+            if level.status is BackendStatus.OPTIMAL and self._blurred(program, limit):
+                level = self._level(self._affordable(program), limit)
             above = program.bound_of(limit)
             best = self.context.best_objective
             if level.status is BackendStatus.OPTIMAL and best is not None and float(best) <= above:
@@ -104,7 +112,7 @@ class Driver:
             if level.status not in (BackendStatus.OPTIMAL, BackendStatus.INFEASIBLE):
                 break
             if math.isfinite(limit):
-                # Nothing is as cheap as the costs that were left out.
+                # No assignment is cheaper than the costs that were left out.
                 floor = max(floor, above)
         return self._outcome(replace(level, bound=max(floor, level.bound)))
 
@@ -117,6 +125,27 @@ class Driver:
             return program
         with self.context.phase("fixing"):
             return fix_dear(program, self.context, self.stats)
+
+    def _affordable(self, program: LinearProgram) -> LinearProgram:
+        """Leave out what alone costs more than the best assignment known: no better one can use it."""
+        best = self.context.best_objective
+        if best is None:
+            return program
+        spent = float(best) * program.scale - program.offset
+        size = abs(spent) + abs(program.offset)
+        return program.without_costs_above(max(spent, 0.0) + 1e-9 * size + 2.0 * program.offset_error)
+
+    def _blurred(self, program: LinearProgram, limit: float) -> bool:
+        """Whether costs far above the optimum spoil its bound by rounding, so that doing without them helps."""
+        best = self.context.best_objective
+        if best is None:
+            return False
+        live = program.upper > 0.0
+        dear = float(program.cost[live & (program.cost <= limit)].max(initial=0.0))
+        kept = self._affordable(program)
+        left = float(kept.cost[kept.upper > 0.0].max(initial=0.0))
+        noisy = _rounding(dear) / program.scale > 1e-10 * max(1.0, abs(float(best)))
+        return noisy and left < 0.5 * dear
 
     def _level(self, program: LinearProgram, limit: float) -> _Level:
         """Solve with the costs above `limit` left out, cutting off what exact arithmetic refuses."""
@@ -132,8 +161,11 @@ class Driver:
             if result.status is BackendStatus.INFEASIBLE:
                 if not doubted and self._needs_second_opinion(level):
                     doubted, tolerance = True, _SECOND_TOLERANCE
-                    if self._feasible_after_all(level, limit):
+                    second = self._second_opinion(level, limit)
+                    if second is BackendStatus.OPTIMAL:
                         continue
+                    if second is not BackendStatus.INFEASIBLE:
+                        return _Level(second, -math.inf, "not decided whether there is a solution")
                 return _Level(result.status, math.inf, "the integer program has no solution")
             if result.status is BackendStatus.OPTIMAL and infeasible_choice is not None:
                 cuts = cuts_against(self.problem, program, infeasible_choice)
@@ -151,7 +183,13 @@ class Driver:
         return assignment
 
     def _engine(
-        self, level: LinearProgram, limit: float, tolerance: float, backend: Backend | None = None, *, priced: bool = True
+        self,
+        level: LinearProgram,
+        limit: float,
+        tolerance: float,
+        backend: Backend | None = None,
+        *,
+        priced: bool = True,
     ) -> BackendResult:
         """Run the engine on a program; values come back for all columns, the bound in the problem's units."""
         small = compress(with_cuts(level, self.cuts))
@@ -164,12 +202,14 @@ class Driver:
             # The root of a hard program alone can take minutes: one iteration is what came before it.
             return BackendResult(BackendStatus.NODES, None, -math.inf, "stopped before the root relaxation")
         gap = self.params.gap if priced else 0.0
-        factor = cost_factor(small.program) if priced else 0.0
+        factor = objective_factor(small.program) if priced else 0.0
         offset = level.offset * factor if gap > 0.0 else 0.0
         program = replace(small.program, cost=small.program.cost * factor, offset=offset)
 
+        noise = _rounding(float(small.program.cost.max(initial=0.0)))
+
         def valid(bound: float) -> float:
-            return level.bound_of(min((bound - offset) / factor, limit)) if factor else -math.inf
+            return level.bound_of(min((bound - offset) / factor - noise, limit)) if factor else -math.inf
 
         cutoff = self.params.cutoff
         monitor = Monitor(
@@ -195,7 +235,9 @@ class Driver:
         bound = result.bound if math.isinf(result.bound) else valid(result.bound)
         return replace(result, values=values, bound=bound)
 
-    def _start(self, level: LinearProgram, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    def _start(
+        self, level: LinearProgram, kept: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """The best assignment known as a start for the engine."""
         best = self.context.best_assignment
         if best is None:
@@ -209,16 +251,24 @@ class Driver:
         """Whether "infeasible" may come from rounding: only rows with coefficients other than -1, 0, 1 can do that."""
         return bool((level.row_budget >= 0).any()) or self.backend.trusts_text
 
-    def _feasible_after_all(self, level: LinearProgram, limit: float) -> bool:
-        """Ask HiGHS for any solution with looser tolerances; True when one is feasible in exact arithmetic."""
+    def _second_opinion(self, level: LinearProgram, limit: float) -> BackendStatus:
+        """Ask HiGHS for any solution, with looser tolerances and no costs.
+
+        Returns:
+            INFEASIBLE when it agrees; OPTIMAL when it found a solution, and then it takes over from an engine that
+            works on rounded text; else the limit that stopped it.
+        """
         from berthage_ilp.pulp_highs import PulpHighs
 
-        before = self.context.best_objective
-        second = self._engine(level, limit, _SECOND_TOLERANCE, PulpHighs(), priced=False)
+        judge = PulpHighs()
+        second = self._engine(level, limit, _SECOND_TOLERANCE, judge, priced=False)
         self.stats["second_opinions"] = int(self.stats.get("second_opinions", 0)) + 1
         if second.values is not None:
             self._offer(level, second.values)
-        return before is None and self.context.best_objective is not None
+        if second.status is BackendStatus.OPTIMAL and self.backend.trusts_text:
+            self.backend = judge
+            self.stats["engine"] = f"{judge.name}, after a false infeasible of CBC"
+        return second.status
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
@@ -227,10 +277,14 @@ class Driver:
         bound = level.bound
         termination: Termination
         if level.status is BackendStatus.INFEASIBLE and best is None:
-            return SolverOutcome(Termination(Reason.INFEASIBLE, detail=level.detail), None, math.inf, stats=self._told())
+            return SolverOutcome(
+                Termination(Reason.INFEASIBLE, detail=level.detail), None, math.inf, stats=self._told()
+            )
         if level.status is BackendStatus.INFEASIBLE:
             detail = f"the engine says infeasible, but a feasible assignment costs {self.context.best_objective}"
-            return SolverOutcome(Termination(Reason.NUMERICAL_ERROR, detail=detail), best, -math.inf, stats=self._told())
+            return SolverOutcome(
+                Termination(Reason.NUMERICAL_ERROR, detail=detail), best, -math.inf, stats=self._told()
+            )
         cutoff = self.params.cutoff
         if level.status is BackendStatus.OPTIMAL:
             if best is not None:
@@ -241,10 +295,14 @@ class Driver:
             else:
                 termination = Termination(Reason.NUMERICAL_ERROR, detail="the engine's optimum is not an assignment")
         elif cutoff is not None and best is None and max(bound, self.context.best_bound) > cutoff:
-            termination = Termination(Reason.INFEASIBLE, detail=f"no assignment costs {cutoff} or less: the bound is {bound:.15g}")
+            termination = Termination(
+                Reason.INFEASIBLE, detail=f"no assignment costs {cutoff} or less: the bound is {bound:.15g}"
+            )
         elif level.status in _LIMITS:
             limit = self.context.stop_reason() or _LIMITS[level.status]
-            termination = Termination(Reason.FEASIBLE if best is not None else Reason.NO_SOLUTION_FOUND, limit, level.detail)
+            termination = Termination(
+                Reason.FEASIBLE if best is not None else Reason.NO_SOLUTION_FOUND, limit, level.detail
+            )
         else:
             termination = Termination(Reason.NUMERICAL_ERROR, detail=f"the engine failed: {level.detail}")
         return SolverOutcome(termination, best, bound, stats=self._told())

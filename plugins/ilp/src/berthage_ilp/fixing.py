@@ -9,13 +9,15 @@ any extra rows, so budgets do no harm: they only make the assignment harder to f
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from berthage import SolveContext
-from berthage.linear import LinearProgram
 from numpy.typing import NDArray
+
+from berthage import InvalidProblemError, SolveContext
+from berthage.linear import LinearProgram
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -34,7 +36,7 @@ _SHARE_OF_TIME = 0.3
 _WORK = 20.0
 _WORK_PER_CELL = 4e-9
 _WORK_PER_PAIR = 2e-4
-"""A pass is counted as so much work; passes end when `_WORK` is used up. Seconds, roughly, but the same at every run."""
+"""A pass counts as so much work; they end when `_WORK` is used up: seconds, roughly, but the same at every run."""
 
 
 @dataclass(slots=True)
@@ -70,7 +72,9 @@ class _Messages:
         g, h = int(program.pair_first[p]), int(program.pair_second[p])
         sizes = program.group_ptr[[g + 1, h + 1]] - program.group_ptr[[g, h]]
         at = int(program.pair_class_ptr[p])
-        cells = program.pair_cells[program.pair_cell_ptr[p] : program.pair_cell_ptr[p + 1]].reshape(-1, int(program.pair_width[p]))
+        cells = program.pair_cells[program.pair_cell_ptr[p] : program.pair_cell_ptr[p + 1]].reshape(
+            -1, int(program.pair_width[p])
+        )
         cost = np.where(cells >= 0, open_cost[np.maximum(cells, 0)], np.inf)
         class_first = program.pair_classes[at : at + sizes[0]]
         class_second = program.pair_classes[at + sizes[0] : at + sizes[0] + sizes[1]]
@@ -208,7 +212,8 @@ def fix_dear(
     while passes < min(_MAX_PASSES, affordable):
         labels = messages.sweep(backward=bool(passes % 2))
         passes += 1
-        context.incumbent(_assignment(program, labels))
+        with suppress(InvalidProblemError):  # costs more than a float can hold
+            context.incumbent(_assignment(program, labels))
         if context.stop_reason() is not None or context.remaining() < least:
             break
         if passes % _CHECK_EVERY:
@@ -241,7 +246,8 @@ def fix_dear(
 
 def _assignment(program: LinearProgram, labels: NDArray[np.int64]) -> NDArray[np.int32]:
     at = program.sel_ptr[:-1] + labels[program.group_of]
-    return program.sel[at].astype(np.int32)
+    assignment: NDArray[np.int32] = program.sel[at].astype(np.int32)
+    return assignment
 
 
 def _gap(program: LinearProgram, context: SolveContext, bound: float) -> float:

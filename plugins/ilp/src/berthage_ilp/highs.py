@@ -200,7 +200,9 @@ def read_result(highs: Any, *, is_mip: bool) -> BackendResult:
     solution = highs.getSolution()
     # 2 is kSolutionStatusFeasible; values stay readable after "infeasible" and mean nothing then.
     feasible = int(info.primal_solution_status) == 2 and bool(solution.value_valid)
-    values = np.array(solution.col_value, dtype=np.float64) if feasible and status is not BackendStatus.INFEASIBLE else None
+    values = (
+        np.array(solution.col_value, dtype=np.float64) if feasible and status is not BackendStatus.INFEASIBLE else None
+    )
     if name == "kModelEmpty":
         values = np.zeros(highs.getNumCol(), dtype=np.float64)
     bound = -math.inf
@@ -212,7 +214,7 @@ def read_result(highs: Any, *, is_mip: bool) -> BackendResult:
         bound = float(info.mip_dual_bound)
     elif status is BackendStatus.OPTIMAL:
         bound = float(info.objective_function_value)
-    stats = {
+    stats: dict[str, int | float | str | bool] = {
         "engine": f"HiGHS {highs.version()}",
         "nodes": max(int(info.mip_node_count), 0),
         "lp_iterations": max(int(info.simplex_iteration_count), 0),

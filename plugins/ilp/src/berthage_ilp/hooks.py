@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from berthage import Capability, SolverInfo, hookimpl
-
 from berthage_ilp.options import PulpOptions, PyomoOptions
 
 _CAPABILITIES = frozenset(

@@ -24,7 +24,9 @@ class PulpOptions:
         fixing: Whether to remove provably useless labels and pairs first.
     """
 
-    backend: Literal["highs", "cbc"] = field(default="highs", metadata={"help": "engine: HiGHS in memory or CBC through a file"})
+    backend: Literal["highs", "cbc"] = field(
+        default="highs", metadata={"help": "engine: HiGHS in memory or CBC through a file"}
+    )
     fixing: Fixing = field(default="auto", metadata={"help": _FIXING_HELP})
 
 

@@ -1,19 +1,20 @@
-"""Small changes to a `LinearProgram`: more rows, scaled costs, and columns left out with a way back."""
+"""Small changes to a `LinearProgram`: more rows, coarser ones, and columns left out with a way back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import frexp
 
 import numpy as np
-from berthage.linear import LinearProgram
 from numpy.typing import NDArray
 
-__all__ = ["Compressed", "Cut", "compress", "cost_factor", "drop_useless", "with_cuts"]
+from berthage.linear import LinearProgram
+
+__all__ = ["Compressed", "Cut", "coarse_budgets", "compress", "drop_useless", "with_cuts"]
 
 _LEAST_TOP = 2.0**10
 _MOST_TOP = 2.0**40
+_MOST_LIFT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,6 @@ def with_cuts(program: LinearProgram, cuts: Sequence[Cut]) -> LinearProgram:
     )
 
 
-def cost_factor(program: LinearProgram) -> float:
-    """A power of two that brings the largest cost into the range where engine tolerances mean little."""
-    live = program.upper > 0.0
-    top = float(program.cost[live].max(initial=0.0))
-    if top == 0.0 or _LEAST_TOP <= top <= _MOST_TOP:
-        return 1.0
-    aim = _LEAST_TOP if top < _LEAST_TOP else _MOST_TOP
-    return float(2.0 ** (frexp(aim)[1] - frexp(top)[1]))
-
-
 def drop_useless(program: LinearProgram) -> LinearProgram:
     """Fix label columns to 0 that alone exceed a budget row's upper side (all its coefficients being non-negative)."""
     owner = np.repeat(np.arange(program.num_rows), np.diff(program.row_ptr))
@@ -72,6 +63,43 @@ def drop_useless(program: LinearProgram) -> LinearProgram:
     upper = program.upper.copy()
     upper[columns] = 0.0
     return replace(program, upper=upper)
+
+
+def coarse_budgets(program: LinearProgram) -> LinearProgram:
+    """Relax budget rows to whole coefficients of at most 2^17.
+
+    ``Σ w·x <= u`` implies ``Σ floor(w)·x <= floor(u)`` for 0/1 columns, and likewise with ceilings for a lower side. An
+    engine that calls finely graded rows infeasible, or that misses their optimum, is exact on such rows; what they let
+    through is for the caller to cut off. Rows that are whole already, and rows with auxiliary columns, stay.
+    """
+    owner = np.repeat(np.arange(program.num_rows), np.diff(program.row_ptr))
+    size = np.zeros(program.num_rows)
+    np.maximum.at(size, owner, program.value)
+    fit = (program.row_budget >= 0) & (size > 0.0)
+    fit[owner[(program.value < 0.0) | ~program.integer[program.col_index]]] = False
+    broken = np.zeros(program.num_rows, dtype=bool)
+    broken[owner[program.value != np.floor(program.value)]] = True
+    fit &= broken
+    if not fit.any():
+        return program
+    factor = np.where(fit, np.exp2(17.0 - np.frexp(np.where(fit, size, 1.0))[1]), 1.0)
+    # Limits are rounded outwards by more than their own rounding error.
+    upper = np.where(fit, np.floor(program.row_upper * factor + 1e-6), program.row_upper)
+    below = np.flatnonzero(fit & np.isfinite(program.row_lower))
+    lower = np.where(fit, -np.inf, program.row_lower)
+    scaled = program.value * factor[owner]
+    value = np.where(fit[owner], np.floor(scaled), program.value)
+    again = np.flatnonzero(np.isin(owner, below))
+    ends = int(program.row_ptr[-1]) + np.cumsum(np.diff(program.row_ptr)[below])
+    return replace(
+        program,
+        row_ptr=np.append(program.row_ptr, ends),
+        col_index=np.append(program.col_index, program.col_index[again]),
+        value=np.append(value, np.ceil(scaled[again])),
+        row_lower=np.append(lower, np.ceil((program.row_lower * factor)[below] - 1e-6)),
+        row_upper=np.append(upper, np.full(len(below), np.inf)),
+        row_budget=np.append(program.row_budget, program.row_budget[below]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

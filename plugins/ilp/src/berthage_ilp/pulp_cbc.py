@@ -45,7 +45,7 @@ def cbc_path() -> str | None:
     return None
 
 
-class _StoppableCbc(pulp.COIN_CMD):
+class _StoppableCbc(pulp.COIN_CMD):  # type: ignore[misc] # PuLP is not typed
     """PuLP's CBC solver in a folder of its own, polled while it runs."""
 
     def __init__(self, path: str, settings: BackendSettings, ratio: float, monitor: Monitor) -> None:
@@ -75,7 +75,7 @@ class _StoppableCbc(pulp.COIN_CMD):
             words += ["-maxNodes", str(settings.node_limit)]
         return [*words, "-solve", "-printingOptions", "all", "-solution", str(solution)]
 
-    def actualSolve(self, lp: pulp.LpProblem) -> int:  # type: ignore[override]  # noqa: N802 (PuLP's name)
+    def actualSolve(self, lp: pulp.LpProblem) -> int:
         """Write, run, read back."""
         with tempfile.TemporaryDirectory(prefix="berthage-cbc-") as folder:
             program, solution, log = (Path(folder) / name for name in ("program.mps", "solution.txt", "log.txt"))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["PulpHighs"]
 
 
-class _InterruptibleHiGHS(pulp.HiGHS):
-    """PuLP's HiGHS solver with our options, one bulk transfer instead of a call a row, and a run that can be stopped."""
+class _InterruptibleHiGHS(pulp.HiGHS):  # type: ignore[misc] # PuLP is not typed
+    """PuLP's HiGHS solver with our options, one bulk transfer instead of a call a row, and a run that can stop."""
 
     def __init__(
         self, columns: list[pulp.LpVariable], offset: float, settings: BackendSettings, monitor: Monitor
@@ -34,12 +34,12 @@ class _InterruptibleHiGHS(pulp.HiGHS):
         self.monitor = monitor
         self.finished = False
 
-    def createAndConfigureSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 (PuLP's name)
+    def createAndConfigureSolver(self, lp: pulp.LpProblem) -> None:
         """Make the engine and set its options."""
         lp.solverModel = engine.silent_highs()
         engine.configure(lp.solverModel, self.settings)
 
-    def buildSolverModel(self, lp: pulp.LpProblem) -> None:  # noqa: N802 (PuLP's name)
+    def buildSolverModel(self, lp: pulp.LpProblem) -> None:
         """Hand the whole PuLP model over in one call."""
         model = highspy.HighsLp()
         for j, column in enumerate(self.columns):
@@ -67,16 +67,18 @@ class _InterruptibleHiGHS(pulp.HiGHS):
         model.a_matrix_.num_col_, model.a_matrix_.num_row_ = count, len(rows)
         model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = start, index, value
         whole = highspy.HighsVarType.kInteger
-        model.integrality_ = [whole if c.cat == pulp.LpInteger else highspy.HighsVarType.kContinuous for c in self.columns]
+        model.integrality_ = [
+            whole if c.cat == pulp.LpInteger else highspy.HighsVarType.kContinuous for c in self.columns
+        ]
         lp.solverModel.passModel(model)
         engine.set_start(lp.solverModel, self.settings)
 
-    def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 (PuLP's name)
+    def callSolver(self, lp: pulp.LpProblem) -> None:
         """Run, relaying progress."""
         self.finished = engine.run(lp.solverModel, self.monitor)
 
-    def actualSolve(self, lp: pulp.LpProblem) -> int:  # noqa: N802 (PuLP's name)
-        """Build and run; the answer is read from ``lp.solverModel`` by the caller, not flattened into PuLP's statuses."""
+    def actualSolve(self, lp: pulp.LpProblem) -> int:
+        """Build and run; the caller reads the answer from ``lp.solverModel``, before PuLP's statuses flatten it."""
         self.createAndConfigureSolver(lp)
         self.buildSolverModel(lp)
         self.callSolver(lp)

@@ -17,7 +17,9 @@ __all__ = ["pulp_problem"]
 _CHECK_EVERY = 2048
 
 
-def pulp_problem(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
+def pulp_problem(
+    program: LinearProgram, checkpoint: Callable[[], None]
+) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
     """Translate a program.
 
     Columns are ``x0, x1, …`` and rows ``r0, r1, …``: PuLP merges or refuses names that differ only in ``-+[] ->/``,

@@ -72,7 +72,7 @@ def pyomo_model(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple
     return model, columns
 
 
-class _InterruptibleHighs(Highs):
+class _InterruptibleHighs(Highs):  # type: ignore[misc] # Pyomo is not typed
     """Pyomo's HiGHS solver with our options and a run that can be stopped and that does not swallow standard output."""
 
     settings: BackendSettings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berthage import OptionError, PlacementProblem, SolveContext, SolveParams, SolverOutcome
-
 from berthage_ilp.driver import Driver
 from berthage_ilp.options import PulpOptions, PyomoOptions
 
