@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from berthage import ClassedTable, DenseTable, PlacementProblem, ProblemBuilder
 from berthage.testing import brute_force
 
@@ -147,7 +148,8 @@ def test_tables_that_repeat_rows_are_stored_once() -> None:
     assert pool.row_of_label[1] is None
     first = pool.base[:30].reshape(6, 5)
     row, column = pool.row_of_label[0], pool.column_of_label[0]
-    assert row is not None and column is not None
+    assert row is not None
+    assert column is not None
     assert np.array_equal(first[np.ix_(row, column)], small[np.ix_(rows, columns)])
 
 

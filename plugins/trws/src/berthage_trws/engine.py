@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .binary import sweep_binary
 from .certify import certified_bound
+from .kicks import MOST_MOVES, kick
 from .layout import Layout, Words, repeated
 from .rounding import descend, descend_pairs, energy, round_messages
 from .sweep import PANEL, sweep
@@ -106,6 +107,16 @@ class Engine:
                     return
             if not moves:
                 return
+
+    def kick(self, state: Words, seed: npt.NDArray[np.uint64], work: int) -> float:
+        """Iterated local search from ``state``, in place, reading about ``work`` numbers; returns the change."""
+        layout = self.layout
+        if not layout.nodes:
+            return 0.0
+        queue, waiting = np.empty(layout.nodes, np.uint64), np.zeros(layout.nodes, np.int8)
+        trail = np.empty((MOST_MOVES + 4, 2), np.uint64)
+        fixed = layout.exact, self.unary, layout.stand_in
+        return float(kick(*fixed, state, seed, np.uint64(work), self._wide[0], queue, waiting, trail))
 
     def energy(self, state: Words) -> float:
         """Cost of ``state`` at the layout's own unary costs."""

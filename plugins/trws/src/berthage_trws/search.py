@@ -16,6 +16,11 @@ from .options import TrwsOptions
 PROOF_TOLERANCE = 1e-9
 """Relative gap that counts as a proof when no larger one is asked for (core's own figure)."""
 
+KICKING_SHARE = 0.1
+LEAST_KICKING, KICKING_PER_LABEL = 1 << 27, 1 << 16
+"""Numbers that iterated local search reads: a share of the table cells that the sweeps read, or at least so many (the
+first figure, on small problems the second for each label)."""
+
 PAIRS_EVERY = 5
 """Every so many roundings the local search moves pairs even if the assignment is not the best so far."""
 
@@ -43,6 +48,7 @@ class Search:
     sweeps: int = 0
     roundings: int = 0
     best_energy: float = math.inf
+    candidate: Words | None = None
     limit: Limit | None = None
     stats: dict[str, int | float | str | bool] = field(default_factory=dict)
 
@@ -133,7 +139,9 @@ class Search:
         if polish == "pairs" and worth and not self.closes_at(energies[chosen]):
             engine.improve(best, pairs=True)
         self.roundings += 1
-        self.offer(best)
+        energy = self.offer(best)
+        if self.candidate is None or energy <= self.best_energy:
+            self.candidate = best
 
     def closes_at(self, energy: float) -> bool:
         """Whether an assignment of this scaled energy would already be proved optimal."""
@@ -141,10 +149,36 @@ class Search:
         return cost - self.bound <= self.tolerance * max(1.0, abs(cost))
 
 
+def _kick(search: Search) -> None:
+    """Iterated local search from the best rounding for a share of the work that the sweeps took; offers the best."""
+    state = search.candidate
+    if state is None or search.options.polish != "pairs":
+        return
+    engine, layout = search.engine, search.engine.layout
+    seed = np.array([(search.context.params.seed + 0x9E3779B97F4A7C15) % 2**63 * 2 + 1], np.uint64)
+    per_call = 1 << 20
+    least = min(LEAST_KICKING, KICKING_PER_LABEL * len(layout.unary))
+    work = max(least, KICKING_SHARE * float(layout.work.sum()) * search.sweeps)
+    for _ in range(int(work // per_call) + 1):
+        if engine.kick(state, seed, per_call) < 0.0:
+            search.offer(state)
+        if search.proved or search.context.stop_reason() is not None:
+            break
+
+
 def ascend(search: Search) -> None:
     """Sweep until the gap closes, the bound stops rising or a limit is met (problems without budgets)."""
+    highest = search.engine.layout.highest
+    highest += 1e-9 * abs(highest) + 1.0
+    _sweep_up(search, highest)
+    if not search.proved:
+        search.certify(highest=highest)
+    if not search.proved and search.context.stop_reason() is None:
+        _kick(search)
+
+
+def _sweep_up(search: Search, highest: float) -> None:
     engine, options = search.engine, search.options
-    highest = engine.layout.highest + 1e-9 * abs(engine.layout.highest) + 1.0
     least_gain = max(options.min_gain, 2e-7 if engine.layout.gamma.dtype == np.float32 else 0.0)
     window_start = -math.inf
     while not search.stopped():

@@ -24,8 +24,8 @@ from .layout import compile_layout
 from .options import TrwsOptions
 from .ordering import node_order
 from .parallel import merge_parallel
-from .search import Search, ascend
 from .ready import warm_kernels
+from .search import Search, ascend
 
 
 class Trws:
@@ -61,8 +61,6 @@ class Trws:
 
 
 def _outcome(search: Search) -> SolverOutcome:
-    if not search.proved and not search.problem.has_budgets:
-        search.certify()
     stats: dict[str, int | float | str | bool] = {
         "sweeps": search.sweeps,
         "cells": int(search.engine.layout.work.sum()) // 2,
