@@ -158,7 +158,7 @@ class _Run:
             if certify is not None and checked.termination.reason is not Reason.INFEASIBLE:
                 checked = self._certify(checked, certify)
             if checked.termination.reason is Reason.INFEASIBLE:
-                checked = self._explain(checked)
+                checked = self._explain(checked, presolve)
         except KeyboardInterrupt:
             self.clock.interrupted = True  # what was found before stands as it is
         self.clock.timings["total"] = self.clock.total()
@@ -311,7 +311,7 @@ class _Run:
         outcome = SolverOutcome(checked.termination, checked.assignment, found.bound, checked.infeasibility)
         return check_outcome(self.problem, outcome, self.whole)
 
-    def _explain(self, checked: CheckedOutcome) -> CheckedOutcome:
+    def _explain(self, checked: CheckedOutcome, presolve: bool | Sequence[str | Reduction]) -> CheckedOutcome:
         """Name the constraints that clash, where no reason is known yet."""
         if checked.infeasibility is not None:
             return checked
@@ -333,7 +333,7 @@ class _Run:
                 self.named,
                 self.registry,
             )
-            feasible = run._feasible()
+            feasible = run._feasible(presolve)
             if feasible and len(kept) == len(base_names) and run.whole.best_assignment is not None:
                 witness.append(run.whole.best_assignment)
             return None if feasible is None else not feasible
@@ -354,10 +354,10 @@ class _Run:
                 found = Infeasibility(checked.termination.detail or "no assignment satisfies all constraints", names)
         return replace(checked, infeasibility=found, termination=Termination(Reason.INFEASIBLE, detail=found.detail))
 
-    def _feasible(self) -> bool | None:
+    def _feasible(self, presolve: bool | Sequence[str | Reduction]) -> bool | None:
         """Whether the problem has any assignment; None when it is not known."""
         try:
-            chain = self._reduce(True)
+            chain = self._reduce(presolve)
             if chain.infeasibility is not None:
                 return False
             checked = self._solve_parts(chain)

@@ -1,4 +1,7 @@
-"""Run in a process of its own: ``python -m berthage.testing.kit.child MODE JSON``; answers in JSON."""
+"""What the kit runs in a process of its own, by path: ``python -P child.py MODE JSON``; answers in JSON.
+
+It imports berthage and no test library, so that it starts quickly.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from importlib.metadata import entry_points
 from typing import Any
 
 Request = dict[str, Any]
@@ -24,22 +26,19 @@ def imported_by_hooks(request: Request) -> Any:
 
 
 def solve_several(request: Request) -> Any:
-    """Solve the known answers by number and a few random problems; digests and answers."""
-    from berthage import solve
-    from berthage.testing.hard import hard_problem
-    from berthage.testing.known import known_answers
+    """Solve problem files; digests and answers."""
+    from berthage import read_problem, solve
 
-    cases = known_answers()
-    chosen = [cases[i].problem for i in request["cases"]]
-    chosen += [hard_problem(variables=7, labels=3, seed=seed) for seed in range(3)]
     answers = []
-    for problem in chosen:
+    for path in request["files"]:
+        problem = read_problem(path)
         result = solve(
             problem,
-            solver=request["solver"],
+            request["solver"],
             options=request["options"],
             threads=request["threads"],
             time_limit=request["time_limit"],
+            presolve=request["presolve"],
         )
         labels = None if result.assignment is None else result.assignment.tolist()
         answers.append([problem.digest, labels, str(result.objective), result.termination.reason.value])
@@ -48,30 +47,23 @@ def solve_several(request: Request) -> Any:
 
 def interrupt(request: Request) -> Any:
     """Solve a problem far too hard, send this process a SIGINT on the way, and report what came back."""
-    from berthage import solve
-    from berthage.testing.hard import hard_problem
+    from berthage import read_problem, solve
 
-    def run(problem: Any, limit: float) -> Any:
-        return solve(problem, solver=request["solver"], options=request["options"], time_limit=limit)
+    def run(path: str) -> Any:
+        problem = read_problem(path)
+        begin = time.perf_counter()
+        result = solve(problem, request["solver"], options=request["options"], time_limit=60.0, presolve=False)
+        return result, time.perf_counter() - begin
 
-    run(hard_problem(variables=4, labels=2), 60.0)  # imports and compilation happen here
-    problem = hard_problem()
+    run(request["warm_up"])  # imports and compilation happen here
     timer = threading.Timer(request["after"], os.kill, (os.getpid(), signal.SIGINT))
     timer.daemon = True
-    begin = time.perf_counter()
     timer.start()
-    result = run(problem, 60.0)
-    spent = time.perf_counter() - begin
+    result, spent = run(request["file"])
     timer.cancel()
     feasible = None if result.evaluation is None else result.evaluation.feasible
     limit = None if result.termination.limit is None else result.termination.limit.value
     return {"reason": result.termination.reason.value, "limit": limit, "feasible": feasible, "seconds": spent}
-
-
-def hooks_modules(distribution_package: str) -> list[str]:
-    """The modules of group ``berthage`` whose top-level package is the given one."""
-    found = {point.module for point in entry_points(group="berthage")}
-    return sorted(name for name in found if name.partition(".")[0] == distribution_package)
 
 
 def main() -> None:

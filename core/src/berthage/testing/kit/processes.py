@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from berthage import Capability
+from berthage import Capability, PlacementProblem, write_problem
+from berthage.testing.hard import hard_problem
+from berthage.testing.kit import child
 from berthage.testing.kit.checks import Check, check
-from berthage.testing.kit.child import hooks_modules
 from berthage.testing.kit.solver_kit import SolverKit
 from berthage.testing.known import known_answers
 
@@ -23,7 +27,7 @@ def run_child(mode: str, request: dict[str, Any], *, hash_seed: int = 0, timeout
     """Run a mode of `berthage.testing.kit.child` in a fresh interpreter and return its answer."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     done = subprocess.run(
-        [sys.executable, "-m", "berthage.testing.kit.child", mode, json.dumps(request)],
+        [sys.executable, "-P", child.__file__, mode, json.dumps(request)],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -32,6 +36,12 @@ def run_child(mode: str, request: dict[str, Any], *, hash_seed: int = 0, timeout
     )
     assert done.returncode == 0, f"the process ended with {done.returncode}:\n{done.stderr[-4000:]}"
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def hooks_modules(package: str) -> list[str]:
+    """The modules of installed entry points of group ``berthage`` that lie in a top-level package."""
+    found = {point.module for point in entry_points(group="berthage")}
+    return sorted(name for name in found if name.partition(".")[0] == package)
 
 
 def verify_light_hooks(target: str) -> None:
@@ -56,26 +66,37 @@ def hooks_are_light(kit: SolverKit) -> None:
 def same_answer_in_every_process(kit: SolverKit) -> None:
     """Neither the hash seed nor the number of threads changes an answer."""
     _needs_installed(kit)
-    cases = [
-        number for number, case in enumerate(known_answers()) if kit.needs_of(case.problem) <= kit.info.capabilities
-    ]
-    answers = [
-        run_child("solve", {**_request(kit), "cases": cases, "threads": threads}, hash_seed=seed)
-        for seed, threads in ((1, 1), (2, 2))
-    ]
-    assert answers[0] == answers[1]
+    chosen = [case.problem for case in known_answers() if kit.needs_of(case.problem) <= kit.info.capabilities]
+    chosen = [problem for problem in chosen if not any(table.kind == "lazy" for table in problem.tables)]
+    chosen += [hard_problem(variables=7, labels=3, seed=seed) for seed in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [_write(problem, folder, f"{i}") for i, problem in enumerate(chosen)]
+        request = {**_request(kit), "files": files, "presolve": False}
+        first = run_child("solve", {**request, "threads": 1}, hash_seed=1)
+        second = run_child("solve", {**request, "threads": 2}, hash_seed=2)
+    assert [answer[0] for answer in first] == [problem.digest for problem in chosen]
+    assert first == second
 
 
 @check()
 def interruption_returns_the_incumbent(kit: SolverKit) -> None:
     """Ctrl-C during a long solve gives back, within seconds, what was found so far."""
     _needs_installed(kit)
-    answer = run_child("interrupt", {**_request(kit), "after": 1.0})
+    with tempfile.TemporaryDirectory() as folder:
+        warm_up = _write(hard_problem(variables=4, labels=2), folder, "warm-up")
+        request = {**_request(kit), "warm_up": warm_up, "file": _write(hard_problem(), folder, "hard"), "after": 1.0}
+        answer = run_child("interrupt", request)
     assert answer["seconds"] <= 6.0, f"back only after {answer['seconds']:.1f} s"
     if answer["reason"] in ("feasible", "no_solution_found"):
         assert answer["limit"] in ("interrupted", "converged"), f"{answer}"
     if Capability.ANYTIME in kit.info.capabilities:
         assert answer["feasible"], f"an anytime solver came back with nothing: {answer}"
+
+
+def _write(problem: PlacementProblem, folder: str, stem: str) -> str:
+    path = str(Path(folder) / f"{stem}.berthage")
+    write_problem(problem, path)
+    return path
 
 
 def _request(kit: SolverKit) -> dict[str, Any]:
