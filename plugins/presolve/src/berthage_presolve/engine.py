@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import Infeasibility, PlacementProblem
-from berthage.solving.context import RunContext
+from berthage.solving import RunContext
 from berthage_presolve import intake
 from berthage_presolve.components import components
 from berthage_presolve.consistency import arc_consistency

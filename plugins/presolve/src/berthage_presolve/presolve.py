@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from berthage import PlacementProblem, ProblemBuilder
-from berthage.solving.context import RunContext
+from berthage.solving import RunContext
 from berthage_presolve import kernels_elimination
 from berthage_presolve.engine import COMPONENTS, RULES, Reduced, reduce_problem
 from berthage_presolve.jit import is_compiled
