@@ -49,6 +49,12 @@ def test_every_solver_and_its_options_are_described(registry: Registry) -> None:
     assert {name for name in options if f"| `{name}` |" not in text} == set()
 
 
+def test_every_reduction_is_described(registry: Registry) -> None:
+    text = page("solvers", "reductions.md")
+    ours = [info.name for info in registry.reductions if info.target.startswith(OURS)]
+    assert {name for name in ours if f"| `{name}` |" not in text} == set()
+
+
 def test_every_format_and_its_options_are_described(registry: Registry) -> None:
     text = page("formats.md")
     ours = [info for info in registry.formats if info.target.startswith(OURS)]
