@@ -68,7 +68,7 @@ def same_answer_in_every_process(kit: SolverKit) -> None:
     _needs_installed(kit)
     chosen = [case.problem for case in known_answers() if kit.needs_of(case.problem) <= kit.info.capabilities]
     chosen = [problem for problem in chosen if not any(table.kind == "lazy" for table in problem.tables)]
-    chosen += [hard_problem(variables=7, labels=3, seed=seed) for seed in range(3)]
+    chosen += [hard_problem(variables=6, labels=3, seed=seed) for seed in range(3)]
     with tempfile.TemporaryDirectory() as folder:
         files = [_write(problem, folder, f"{i}") for i, problem in enumerate(chosen)]
         request = {**_request(kit), "files": files, "presolve": False}
