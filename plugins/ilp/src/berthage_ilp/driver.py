@@ -194,7 +194,7 @@ class Driver:
         """Run the engine on a program; values come back for all columns, the bound in the problem's units."""
         small = compress(with_cuts(level, self.cuts))
         if small.impossible:
-            return BackendResult(BackendStatus.INFEASIBLE, None, math.inf, "a row without columns cannot hold")
+            return BackendResult(BackendStatus.INFEASIBLE, None, math.inf, "a row cannot hold whatever is chosen")
         if not small.program.num_cols:
             return BackendResult(BackendStatus.OPTIMAL, np.zeros(small.columns), level.bound_of(0.0))
         nodes = self.params.iteration_limit

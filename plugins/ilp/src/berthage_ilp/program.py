@@ -110,7 +110,7 @@ class Compressed:
         program: The smaller program. Only what engines read is compressed: decode with the original.
         kept: int64[c'] original column of each column.
         columns: Number of original columns.
-        impossible: Whether a row without columns cannot hold, so that nothing is feasible.
+        impossible: Whether some row cannot hold whatever the columns, so that nothing is feasible.
     """
 
     program: LinearProgram
@@ -134,7 +134,8 @@ def compress(program: LinearProgram) -> Compressed:
     live = keep[program.col_index] & (program.value != 0.0)
     counts = np.bincount(owner[live], minlength=program.num_rows)
     full = counts > 0
-    empty_bad = ~full & ((program.row_lower > 1e-9) | (program.row_upper < -1e-9))
+    broken = ~full & ((program.row_lower > 1e-9) | (program.row_upper < -1e-9))
+    broken |= program.row_lower > program.row_upper + 1e-9
     ptr = np.zeros(int(full.sum()) + 1, dtype=np.int64)
     np.cumsum(counts[full], out=ptr[1:])
     small = replace(
@@ -151,4 +152,4 @@ def compress(program: LinearProgram) -> Compressed:
         row_upper=program.row_upper[full],
         row_budget=program.row_budget[full],
     )
-    return Compressed(small, kept, program.num_cols, bool(empty_bad.any()))
+    return Compressed(small, kept, program.num_cols, bool(broken.any()))
