@@ -1,0 +1,1 @@
+"""The parts of `ProblemBuilder`: variables, costs, relations, budgets."""
