@@ -108,15 +108,16 @@ class Engine:
             if not moves:
                 return
 
-    def kick(self, state: Words, seed: npt.NDArray[np.uint64], work: int) -> float:
-        """Iterated local search from ``state``, in place, reading about ``work`` numbers; returns the change."""
+    def kick(
+        self, state: Words, best: Words, seed: npt.NDArray[np.uint64], work: int, tally: Floats, slack: float
+    ) -> int:
+        """Iterated local search, see :func:`~berthage_trws.kicks.kick`; returns how often ``best`` became better."""
         layout = self.layout
-        if not layout.nodes:
-            return 0.0
         queue, waiting = np.empty(layout.nodes, np.uint64), np.zeros(layout.nodes, np.int8)
         trail = np.empty((MOST_MOVES + 4, 2), np.uint64)
+        scratch = self._wide[0], queue, waiting, trail
         fixed = layout.exact, self.unary, layout.stand_in
-        return float(kick(*fixed, state, seed, np.uint64(work), self._wide[0], queue, waiting, trail))
+        return int(kick(*fixed, state, best, seed, np.uint64(work), tally, slack, *scratch))
 
     def energy(self, state: Words) -> float:
         """Cost of ``state`` at the layout's own unary costs."""

@@ -42,27 +42,30 @@ def _costs(exact, unary, stand_in, state, i, cost):
 
 
 @kernel
-def kick(exact, unary, stand_in, state, seed, work, cost, queue, waiting, trail):
-    """Kick random nodes and their surroundings until about ``work`` numbers were read; returns the total gain.
+def kick(exact, unary, stand_in, state, best, seed, work, tally, slack, cost, queue, waiting, trail):
+    """Kick random nodes and their surroundings until about ``work`` numbers were read; returns the number of new bests.
 
     A kick gives a node, and up to two nodes along a random walk from it, random labels. Their neighbours then take
-    their best labels, and so on outward; at last the kicked nodes themselves may. What costs more than before is
-    undone, what costs the same stays.
+    their best labels, and so on outward; at last the kicked nodes themselves may. What then costs more than the best
+    assignment so far by more than ``slack`` is undone, unless it is cheaper than before (threshold accepting).
 
     Args:
         exact: The :class:`~berthage_trws.layout.Exact` costs.
         unary: Costs of the labels kept.
         stand_in: Cost of a forbidden pair.
         state: Compact label of each node; changed in place.
+        best: The cheapest assignment met; changed in place.
         seed: ``uint64[1]``, not zero; changed in place.
         work: Numbers to read.
+        tally: ``float64[3]``: cost of ``state`` above ``best``; number and sum of what kicks would have cost more.
+        slack: How much dearer than the best an assignment may become.
         cost: Scratch, as long as the longest label vector.
         queue: ``uint64[nodes]`` scratch.
         waiting: ``int8[nodes]`` scratch, all zero; all zero afterwards.
         trail: ``uint64[MOST_MOVES + 4, 2]`` scratch.
     """
     n = np.uint64(len(exact.labels))
-    total, done = 0.0, _0
+    found, done = 0, _0
     while done < work:
         i = _random(seed) % n
         done += _1
@@ -110,15 +113,15 @@ def kick(exact, unary, stand_in, state, seed, work, cost, queue, waiting, trail)
             if length >= MOST_MOVES:
                 continue
             done += _costs(exact, unary, stand_in, state, i, cost)
-            now, best = state[i], state[i]
+            now, to = state[i], state[i]
             for k in range(exact.labels[i]):
-                if cost[k] < cost[best]:
-                    best = k
-            if cost[best] < cost[now] - 1e-12 * abs(cost[now]):
-                delta += cost[best] - cost[now]
+                if cost[k] < cost[to]:
+                    to = k
+            if cost[to] < cost[now] - 1e-12 * abs(cost[now]):
+                delta += cost[to] - cost[now]
                 trail[length, 0], trail[length, 1] = i, now
                 length += 1
-                state[i] = best
+                state[i] = to
                 for h in range(exact.half_ptr[i], exact.half_ptr[i + _1]):
                     j = exact.neighbour[h]
                     if waiting[j] == 0:
@@ -126,10 +129,18 @@ def kick(exact, unary, stand_in, state, seed, work, cost, queue, waiting, trail)
                         queue[tail] = j
                         tail = tail + _1 if tail + _1 < n else _0
                         queued += _1
-        if delta <= 0.0:
-            total += delta
+        if delta > 0.0 and delta < stand_in:
+            tally[1] += 1.0
+            tally[2] += delta
+        if delta <= 0.0 or tally[0] + delta <= slack:
+            tally[0] += delta
+            if tally[0] < -1e-12:
+                tally[0] = 0.0
+                found += 1
+                for j in range(n):
+                    best[j] = state[j]
         else:
             while length > 0:
                 length -= 1
                 state[trail[length, 0]] = trail[length, 1]
-    return total
+    return found

@@ -46,7 +46,7 @@ def warm_kernels(dtype: str, *, binary: bool, budgets: bool, ordering: str = "na
     engine.sweep()
     state = engine.assign(True)
     engine.improve(state, pairs=True)
-    engine.kick(state, np.ones(1, np.uint64), 10)
+    engine.kick(state, state.copy(), np.ones(1, np.uint64), 10, np.zeros(3), 0.0)
     engine.energy(state)
     engine.bound()
     if budgets:

@@ -16,6 +16,8 @@ from .options import TrwsOptions
 PROOF_TOLERANCE = 1e-9
 """Relative gap that counts as a proof when no larger one is asked for (core's own figure)."""
 
+KICKING_CALLS, KICKING_SLACK = 64, 2.0
+CALL_WORK = 1 << 22
 KICKING_SHARE = 0.1
 LEAST_KICKING, KICKING_PER_LABEL = 1 << 27, 1 << 16
 """Numbers that iterated local search reads: a share of the table cells that the sweeps read, or at least so many (the
@@ -156,12 +158,15 @@ def _kick(search: Search) -> None:
         return
     engine, layout = search.engine, search.engine.layout
     seed = np.array([(search.context.params.seed + 0x9E3779B97F4A7C15) % 2**63 * 2 + 1], np.uint64)
-    per_call = 1 << 20
     least = min(LEAST_KICKING, KICKING_PER_LABEL * len(layout.unary))
     work = max(least, KICKING_SHARE * float(layout.work.sum()) * search.sweeps)
-    for _ in range(int(work // per_call) + 1):
-        if engine.kick(state, seed, per_call) < 0.0:
-            search.offer(state)
+    calls = max(KICKING_CALLS, int(work / CALL_WORK))
+    best, tally = state.copy(), np.zeros(3)
+    for call in range(calls):
+        usual = tally[2] / tally[1] if tally[1] else 0.0
+        slack = KICKING_SLACK * usual * (1.0 - 2.0 * (call % KICKING_CALLS) / KICKING_CALLS)
+        if engine.kick(state, best, seed, int(work / calls), tally, slack):
+            search.offer(best)
         if search.proved or search.context.stop_reason() is not None:
             break
 
