@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +79,7 @@ class _Paths:
     """Which module is running; kept in the metadata of every operation that is recorded meanwhile."""
 
     stack: list[str] = field(default_factory=lambda: [""])
+    failed: str = ""
 
     @property
     def current(self) -> str:
@@ -91,6 +93,8 @@ class _Paths:
         return hook
 
     def leave(self, *_: Any) -> None:
+        if sys.exc_info()[0] is not None and not self.failed:
+            self.failed = self.current
         if len(self.stack) > 1:
             self.stack.pop()
         self._publish()
@@ -202,7 +206,7 @@ def capture(
     except TraceError:
         raise
     except Exception as error:
-        raise explain_failure(error, paths.current) from error
+        raise explain_failure(error, paths.failed or paths.current) from error
     return Capture(joint, parameter_names, buffer_names, input_names, seen["outputs"], recorder, batch)
 
 

@@ -23,7 +23,10 @@ from .regions import collapse
 __all__ = ["convert"]
 
 _SAME = frozenset(f"aten.{op}.default" for op in ("detach", "alias", "lift_fresh", "lift_fresh_copy"))
-_VIEWS = frozenset({"aten.view.default", "aten.expand.default", "aten._unsafe_view.default"})
+_VIEWS = frozenset(
+    f"aten.{op}"
+    for op in ("view.default", "_unsafe_view.default", "expand.default", "slice.Tensor", "slice_backward.default")
+)
 
 
 def convert(captured: Capture, batch: int | None = None) -> OpGraph:
@@ -189,13 +192,17 @@ class _Reader:
                 op=str(target),
             )
         op = str(target)
-        if op in _SAME or (op in _VIEWS and _changes_nothing(node)):
+        if op in _SAME or (op in _VIEWS and self._changes_nothing(node)):
             self.refs[node] = self.refs[node.all_input_nodes[0]]
             return
         args = tuple(self._value(arg) for arg in node.args)
         kwargs = tuple((key, self._value(value)) for key, value in sorted(node.kwargs.items()))
         index = self._add(node, "op", op=RENAMED.get(op, op), args=args, kwargs=kwargs)
         self.nodes[index] = with_inputs(self.nodes[index])
+
+    def _changes_nothing(self, node: torch.fx.Node) -> bool:
+        """Whether a view has the sizes and strides of what it looks at."""
+        return self._meta(node.all_input_nodes[0].meta["val"]) == self._meta(node.meta["val"])
 
     def _value(self, value: Any) -> Any:
         """An argument as plain data."""
@@ -246,12 +253,6 @@ def _makes_tensors(node: torch.fx.Node) -> bool:
     if isinstance(value, (tuple, list)):
         return any(isinstance(item, torch.Tensor) for item in value)
     return isinstance(value, torch.Tensor)
-
-
-def _changes_nothing(node: torch.fx.Node) -> bool:
-    """Whether a view has the sizes and strides of what it looks at."""
-    before, after = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
-    return bool(before.shape == after.shape and before.stride() == after.stride())
 
 
 def _following(value: Any) -> tuple[int, ...]:
