@@ -10,6 +10,7 @@ from berthage.linear.dual import dual_bound
 from berthage.linear.intervals import maximal_instants
 from berthage.linear.levels import cost_levels, objective_factor
 from berthage.linear.program import Decoded, LinearProgram
+from berthage.linear.ragged import segment_argmax
 
 __all__ = [
     "Decoded",
@@ -19,4 +20,5 @@ __all__ = [
     "linear_program",
     "maximal_instants",
     "objective_factor",
+    "segment_argmax",
 ]

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from berthage.linear.ragged import starts_of
-
 __all__ = ["Collector", "Rows"]
 
 Floats = NDArray[np.float64]
@@ -39,7 +37,7 @@ class Collector:
     _row_lower: list[Floats] = field(default_factory=list)
     _row_upper: list[Floats] = field(default_factory=list)
     _budget: list[NDArray[np.int32]] = field(default_factory=list)
-    _entries: list[tuple[NDArray[np.int64], NDArray[np.int64], Floats]] = field(default_factory=list)
+    _entries: list[tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]] = field(default_factory=list)
 
     def columns(self, cost: Any, lower: Any, upper: Any) -> int:
         """Add columns (arrays or scalars of a common shape); returns the index of the first."""
@@ -66,7 +64,7 @@ class Collector:
     def entries(self, row: Any, col: Any, value: Any) -> None:
         """Add coefficients; entries of the same row and column add up."""
         row_, col_, value_ = np.broadcast_arrays(np.atleast_1d(row), np.atleast_1d(col), np.atleast_1d(value))
-        self._entries.append((row_.astype(np.int64), col_.astype(np.int64), value_.astype(np.float64)))
+        self._entries.append((row_.astype(np.int64), col_, value_))
 
     def finish_columns(self) -> tuple[Floats, Floats, Floats]:
         """``(cost, lower, upper)`` of all columns."""
@@ -74,20 +72,22 @@ class Collector:
 
     def finish_rows(self) -> Rows:
         """All rows, sorted, duplicates added up."""
-        row = np.concatenate([np.zeros(0, dtype=np.int64), *(e[0] for e in self._entries)])
-        col = np.concatenate([np.zeros(0, dtype=np.int64), *(e[1] for e in self._entries)])
+        width = max(self.num_cols, 1)
+        key = np.concatenate([np.zeros(0, dtype=np.int64), *(row * width + col for row, col, _ in self._entries)])
         value = _join([e[2] for e in self._entries])
-        key = row * max(self.num_cols, 1) + col
-        order = np.argsort(key, kind="stable")
-        row, col, value, key = row[order], col[order], value[order], key[order]
+        self._entries.clear()
+        order = np.argsort(key)
+        key, value = key[order], value[order]
         head = np.ones(len(key), dtype=bool)
-        head[1:] = key[1:] != key[:-1]
+        np.not_equal(key[1:], key[:-1], out=head[1:])
         if not head.all():
             at = np.flatnonzero(head)
-            row, col, value = row[at], col[at], np.add.reduceat(value, at)
+            key, value = key[at], np.add.reduceat(value, at)
+        ptr = np.searchsorted(key, np.arange(self.num_rows + 1) * width).astype(np.int64)
+        key -= np.repeat(np.arange(self.num_rows) * width, np.diff(ptr))
         return Rows(
-            ptr=starts_of(np.bincount(row, minlength=self.num_rows)),
-            index=col,
+            ptr=ptr,
+            index=key,
             value=value,
             lower=_join(self._row_lower),
             upper=_join(self._row_upper),

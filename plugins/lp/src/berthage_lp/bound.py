@@ -8,7 +8,6 @@ import time
 from berthage import PlacementProblem
 from berthage.linear import linear_program
 from berthage_lp.options import LpOptions
-from berthage_lp.relaxation import Control, solve_relaxation
 
 __all__ = ["lower_bound"]
 
@@ -34,6 +33,9 @@ def lower_bound(
         The bound, in the units of the problem's costs; inf when the relaxation is infeasible, so that no assignment
         exists.
     """
+    # HiGHS is imported with its first use: the plugin's hooks, in this package too, must stay light.
+    from berthage_lp.relaxation import Control, solve_relaxation
+
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     options = options or LpOptions()
     program = linear_program(problem, intervals=options.intervals)

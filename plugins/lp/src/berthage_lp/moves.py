@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from berthage.linear import LinearProgram
+from berthage.linear import LinearProgram, segment_argmax
 
 __all__ = ["Moves"]
 
@@ -46,6 +46,10 @@ class Moves:
         within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         column = self.program.group_ptr[groups][pair] + within
         return pair, column, self.program.pair_classes[starts[pair] + within]
+
+    def cheapest(self) -> Ints:
+        """The cheapest label column of every group, pairs left out."""
+        return segment_argmax(-self._own, self.program.group_ptr)
 
     def choice(self, assignment: NDArray[np.int32]) -> Ints:
         """The label columns of an assignment (its labels must all have one)."""

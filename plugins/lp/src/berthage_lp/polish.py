@@ -8,12 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berthage import SolveContext
+from berthage.linear import segment_argmax
 from berthage_lp.moves import Moves
 
-__all__ = ["condition", "polish"]
+__all__ = ["descend", "polish"]
 
 _EVALUATIONS = 400
 """Most evaluations one polish may spend."""
+
+_SWEEPS = 100
+"""Most sweeps of a descent."""
 
 _TRIES = 25
 """Most single moves tried from one assignment."""
@@ -38,7 +42,7 @@ def polish(moves: Moves, assignment: NDArray[np.int32], context: SolveContext, s
     while budget > 0 and not stop():
         costs = moves.costs(choice)
         target = _best_labels(moves, costs)
-        gain = costs[choice] - costs[target]
+        gain = costs[choice] - costs[target]  # the choice is feasible, so both are finite
         order = np.argsort(-gain, kind="stable")
         order = order[gain[order] > 1e-12 * max(1.0, abs(float(best)))]
         if not len(order):
@@ -59,30 +63,34 @@ def polish(moves: Moves, assignment: NDArray[np.int32], context: SolveContext, s
             return
 
 
-def condition(moves: Moves, certainty: NDArray[np.float64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Settle groups one by one, surest first, each at its least cost given the others as they are now.
+def descend(moves: Moves, start: NDArray[np.int64], stop: Callable[[], bool]) -> NDArray[np.int64]:
+    """Let groups take their cheapest label until none gains, neighbours never at once; budgets play no part.
 
     Args:
         moves: Conditional costs.
-        certainty: ``float64[G]`` how sure each group's start is; groups at 1 keep theirs.
-        start: ``int64[G]`` the choice to begin with.
+        start: ``int64[G]`` the choice to begin with; it may hold forbidden labels and pairs.
+        stop: Whether to stop now.
     """
     choice = start.copy()
-    program = moves.program
-    unsure = np.flatnonzero(certainty < 1.0 - 1e-6)
-    for group in unsure[np.argsort(-certainty[unsure], kind="stable")].tolist():
-        costs = moves.costs(choice)[program.group_ptr[group] : program.group_ptr[group + 1]]
-        if np.isfinite(costs).any():
-            choice[group] = program.group_ptr[group] + int(np.argmin(costs))
+    for _ in range(_SWEEPS):
+        if stop():
+            break
+        costs = moves.costs(choice)
+        target = _best_labels(moves, costs)
+        here, there = costs[choice], costs[target]
+        gain = np.where(np.isfinite(there), here - np.where(np.isfinite(there), there, 0.0), 0.0)
+        order = np.argsort(-gain, kind="stable")
+        order = order[gain[order] > 1e-12 * np.abs(np.where(np.isfinite(here[order]), here[order], 1.0))]
+        if not len(order):
+            break
+        taken = _independent(moves, order)
+        choice[taken] = target[taken]
     return choice
 
 
 def _best_labels(moves: Moves, costs: NDArray[np.float64]) -> NDArray[np.int64]:
     """Cheapest label column of every group, the first on equality."""
-    ptr = moves.program.group_ptr
-    low = np.minimum.reduceat(costs, ptr[:-1])
-    hits = np.flatnonzero(costs == low[moves.group_of_column])
-    return hits[np.searchsorted(hits, ptr[:-1])]
+    return segment_argmax(-costs, moves.program.group_ptr)
 
 
 def _independent(moves: Moves, order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,15 +11,19 @@ from berthage import PlacementProblem, SolveContext, evaluate
 from berthage.linear import Decoded, LinearProgram
 from berthage_lp.engine import Engine, Status
 from berthage_lp.moves import Moves
-from berthage_lp.polish import condition, polish
+from berthage_lp.polish import descend, polish
 from berthage_lp.relaxation import Control, Relaxation
 
-__all__ = ["round_solution", "settle_budgets"]
+__all__ = ["greedy_start", "round_solution", "settle_budgets"]
 
 Floats = NDArray[np.float64]
 
-_RELAXATIONS = 120
+_RELAXATIONS = 2000
 """Most relaxations one dive may solve."""
+
+_LEAST_ITERATIONS = 50_000
+_ITERATION_FACTOR = 10
+"""A dive may spend this many times the simplex iterations of the relaxation, and `_LEAST_ITERATIONS` at least."""
 
 _SHARE = 0.25
 """Share of the fractional groups that a step of the dive fixes."""
@@ -49,23 +53,27 @@ def round_solution(problem: PlacementProblem, relaxation: Relaxation, context: S
     if x is None:
         return
     moves = Moves(program)
-    _offer(moves, x, context)
+    _offer(moves, x, context, control)
     # Interior point leaves no basis to go on from: a dive then solves once more from scratch, so it is only
     # taken when nothing else has worked.
     if relaxation.engine is not None and (relaxation.method == "simplex" or context.best_assignment is None):
-        _Dive(problem, program, relaxation.engine, moves, context, control).run(x)
+        _Dive(problem, relaxation, relaxation.engine, moves, context, control).run(x)
     if context.best_assignment is not None:
         polish(moves, context.best_assignment, context, control.stop)
 
 
-def _offer(moves: Moves, x: NDArray[np.float64], context: SolveContext) -> None:
-    """Offer the nearest assignment and its conditioned neighbour."""
-    decoded = moves.program.decode(x)
-    context.incumbent(decoded.assignment)
-    certainty = np.zeros(len(moves.program.group_ptr) - 1)
-    certainty[moves.program.group_of] = decoded.certainty
-    settled = condition(moves, certainty, moves.choice(decoded.assignment))
-    context.incumbent(moves.assignment(settled))
+def greedy_start(program: LinearProgram, context: SolveContext, control: Control) -> None:
+    """Offer an assignment found without the relaxation, so that an early stop is not left with nothing."""
+    moves = Moves(program)
+    choice = moves.cheapest()
+    context.incumbent(moves.assignment(descend(moves, choice, control.stop)))
+
+
+def _offer(moves: Moves, x: Floats, context: SolveContext, control: Control) -> None:
+    """Offer the nearest assignment and what a descent makes of it."""
+    assignment = moves.program.decode(x).assignment
+    context.incumbent(assignment)
+    context.incumbent(moves.assignment(descend(moves, moves.choice(assignment), control.stop)))
 
 
 class _Dive:
@@ -74,17 +82,18 @@ class _Dive:
     def __init__(
         self,
         problem: PlacementProblem,
-        program: LinearProgram,
+        relaxation: Relaxation,
         engine: Engine,
         moves: Moves,
         context: SolveContext,
         control: Control,
     ) -> None:
-        self.problem, self.program, self.engine = problem, program, engine
+        self.problem, self.program, self.engine = problem, relaxation.program, engine
         self.moves, self.context, self.control = moves, context, control
         self.labels = np.arange(moves.num_labels)
         self.stack: list[_Step] = []
         self.relaxations_left = _RELAXATIONS
+        self.iterations_left = max(_LEAST_ITERATIONS, _ITERATION_FACTOR * relaxation.iterations)
 
     def run(self, x: Floats) -> None:
         """Dive from a solution of the relaxation; assignments found are told to the context."""
@@ -129,12 +138,14 @@ class _Dive:
 
     def _solve(self, upper: Floats) -> Floats | None:
         """The relaxation under the bounds; None when it is infeasible or was not solved."""
-        if self.relaxations_left <= 0 or self.engine.abandoned or self.control.stop():
+        spent = self.relaxations_left <= 0 or self.iterations_left <= 0
+        if spent or self.engine.abandoned or self.control.stop():
             self.relaxations_left = 0
             return None
         self.relaxations_left -= 1
         self.engine.set_column_bounds(self.labels, np.zeros(len(upper)), upper)
         run = self.engine.run(self.control.stop, self.control.remaining())
+        self.iterations_left -= run.iterations
         return run.x if run.status is Status.OPTIMAL else None
 
     def _step_back(self) -> tuple[Floats, Floats] | None:

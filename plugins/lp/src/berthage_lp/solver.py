@@ -21,7 +21,7 @@ from berthage.linear import LinearProgram, linear_program
 from berthage_lp.engine import Status
 from berthage_lp.options import LpOptions
 from berthage_lp.relaxation import Control, Relaxation, solve_relaxation
-from berthage_lp.rounding import round_solution, settle_budgets
+from berthage_lp.rounding import greedy_start, round_solution, settle_budgets
 
 __all__ = ["LpSolver"]
 
@@ -67,6 +67,9 @@ class LpSolver:
             iteration_limit=params.iteration_limit,
             seed=params.seed,
         )
+        if options.round:
+            with context.phase("round"):
+                greedy_start(program, context, control)
         relaxation = solve_relaxation(program, options, control)
         stats |= {"method": relaxation.method, "iterations": relaxation.iterations}
         if relaxation.status is Status.INFEASIBLE:
@@ -138,8 +141,13 @@ def _finished(
             return SolverOutcome(
                 Termination(Reason.FEASIBLE, limit, detail), context.best_assignment, bound, stats=stats
             )
+    what = (
+        f"is fractional in {fractional} of {total} variables"
+        if fractional
+        else "is integral only within the solver's tolerance: rounded, its solution exceeds a budget"
+    )
     detail = (
-        f"the relaxation is fractional in {fractional} of {total} variables; its bound is {bound:.10g}. "
+        f"the relaxation {what}; its bound is {bound:.10g}. "
         + ("Rounding found no assignment. " if options.round else "")
         + "Use the solver 'ilp' for an assignment"
         + ("." if options.round else ", or the option round=true for a rounded one.")
