@@ -120,10 +120,10 @@ def _failed(row: Row) -> bool:
 def _cells(row: Row) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return row.solver, "error", "-", "-", "-", "-", "-"
+        return row.solver, "error", "-", "-", "-", "-", "-", "-"
     end = result.termination
     status = end.reason.value.replace("_", " ") + (f" ({end.limit.value})" if end.limit else "")
-    total = result.timings.get("total")
+    total, compiling = result.timings.get("total"), result.timings.get("compile")
     return (
         row.solver,
         status,
@@ -132,6 +132,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         words.gap(result.relative_gap),
         words.seconds(total.cpu if total else math.nan),
         words.seconds(total.wall if total else math.nan),
+        words.seconds(compiling.wall if compiling else 0.0),
     )
 
 
@@ -146,7 +147,7 @@ def _print_table(rows: list[Row]) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("solver", "termination"):
         table.add_column(title, overflow="fold")
-    for title in ("objective", "bound", "gap", "cpu s", "wall s"):
+    for title in ("objective", "bound", "gap", "cpu s", "wall s", "of it compiling"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell) for cell in _cells(row)))
