@@ -49,6 +49,7 @@ def pyomo_model(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple
             column.setub(high)
         if whole:
             column.domain = pyo.Integers
+    checkpoint()
     priced = np.flatnonzero(program.cost).tolist()
     model.objective = pyo.Objective(
         expr=LinearExpression(
