@@ -1,9 +1,10 @@
 """Prices of collectives: the resolved curves, clamped so that what must hold holds exactly.
 
-With F the wire floor and T the curves, in this order: ``T = max(T, F)``; ``AR = min(T_AR, 1.1 (T_RS + T_AG))``;
-``RS = min(T_RS, AR)``; ``AG = min(T_AG, AR)``; and an all-to-all of S bytes a rank is at most 0.98 of an all-gather of
-the same tensor (n S bytes) from 1 MiB a rank on. Minima and maxima of increasing functions increase, and every floor
-on the left of a minimum is below that on the right, so none of these undoes another.
+With F the wire floor and T the curves, in this order: ``T = max(T, F)``; ``T_AR = max(T_AR, T_RS, T_AG)`` where the
+all-reduce was not measured on this fabric; ``AR = min(T_AR, 1.1 (T_RS + T_AG))``; ``RS = min(T_RS, AR)``;
+``AG = min(T_AG, AR)``; and an all-to-all of S bytes a rank is at most 0.995 of an all-gather of the same tensor (n S
+bytes) from 1 MiB a rank on. Minima and maxima of increasing functions increase, and every floor on the left of a
+minimum is below that on the right, so none of these undoes another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from berthage_nccl.rules import choose
 __all__ = ["RESHARD_BYTES", "RESHARD_SHARE", "CollectiveChoice", "FabricPrices"]
 
 RESHARD_BYTES: Final = float(2**20)
-RESHARD_SHARE: Final = 0.98
+RESHARD_SHARE: Final = 0.995
 _COMPOSED: Final = 1.1
 
 
@@ -90,7 +91,10 @@ class FabricPrices:
             whole = self.fabric.ranks * np.maximum(size, RESHARD_BYTES)
             return np.minimum(self._floored(collective, size), RESHARD_SHARE * self._clamped("all-gather", whole))
         scatter, gather = self._floored("reduce-scatter", size), self._floored("all-gather", size)
-        reduced = np.minimum(self._floored("all-reduce", size), _COMPOSED * (scatter + gather))
+        reduced = self._floored("all-reduce", size)
+        if not self._curves["all-reduce"].measured:
+            reduced = np.maximum(reduced, np.maximum(scatter, gather))
+        reduced = np.minimum(reduced, _COMPOSED * (scatter + gather))
         if collective == "all-reduce":
             return reduced
         return np.minimum(scatter if collective == "reduce-scatter" else gather, reduced)
@@ -109,7 +113,7 @@ class FabricPrices:
         raw = float(curve.us(np.array(float(size))))
         source = curve.source
         if total > raw:
-            source += "; raised to the wire floor"
+            source += "; raised to the wire floor" if total <= floor else "; raised to what its parts cost"
         elif total < raw:
             source += "; lowered to keep the order between collectives"
         return CollectiveChoice(chosen.algorithm, chosen.protocol, total - bandwidth, bandwidth, total, source)

@@ -12,8 +12,9 @@ import click
 
 from berthage import InvalidProblemError, Registry, UnknownNameError, load_registry
 from berthage.files import atomic_write
-from berthage_nccl.fit.build import Fitted, fit_profile
-from berthage_nccl.fit.measurements import Context
+from berthage_nccl.fit.accuracy import ErrorRow, errors, table
+from berthage_nccl.fit.build import Fitted, fit_profile, fold_errors
+from berthage_nccl.fit.measurements import Context, read_measurements
 from berthage_nccl.fit.write import to_toml
 from berthage_nccl.mesh import DimFabric
 from berthage_nccl.model import CostModel, cost_model
@@ -158,6 +159,8 @@ def nccl() -> None:
 @click.option("--net", metavar="|".join(_NETWORKS), help="Network between nodes, where the file does not say.")
 @click.option("--source", metavar="TEXT", help="Who measured, where the file does not say.")
 @click.option("--keep-curves", is_flag=True, help="Keep the base's curves where nothing new was measured.")
+@click.option("--folds", type=click.IntRange(min=2), metavar="K", help="Also price every size by a fit without it.")
+@click.option("--mixed", is_flag=True, help="In --folds, mix sources as a profile does by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the profile here.")
 @click.option("--json", "as_json", is_flag=True, help="The report as strict JSON.")
 def fit(
@@ -171,6 +174,8 @@ def fit(
     net: str | None,
     source: str | None,
     keep_curves: bool,
+    folds: int | None,
+    mixed: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -184,14 +189,60 @@ def fit(
     context = Context(collective, nodes, gpus_per_node, net, source)
     called = name or (measurements[0] if measurements else gemms or Path("profile")).stem
     fitted = fit_profile(measurements, gemms, base, called, context, keep_curves=keep_curves)
+    rows = [row for path in measurements for row in read_measurements(path, context)]
+    accuracy = [] if folds is None else table(rows, fold_errors(rows, base, folds, apart=not mixed))
     if out is not None:
         text = json.dumps(fitted.document, indent=1) if out.suffix.lower() == ".json" else to_toml(fitted.document)
         with atomic_write(out) as stream:
             stream.write(text.encode())
     if as_json:
-        _emit(fitted.report())
+        _emit(fitted.report() | ({"folds": [row.as_dict() for row in accuracy]} if accuracy else {}))
     else:
         _tell(fitted, out)
+        _tell_errors(
+            accuracy, "error on sizes that were not fitted, clamps included, sources " + ("mixed" if mixed else "apart")
+        )
+
+
+@nccl.command()
+@click.argument("measurements", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--cost-model", "model_name", metavar="NAME|FILE", default="nccl-h100", show_default=True, help="Which.")
+@click.option("--collective", metavar="NAME", help="Which collective, where the file does not say.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes, where the file does not say.")
+@click.option("--gpus-per-node", type=click.IntRange(min=1), metavar="G", help="Likewise, ranks on each.")
+@click.option("--net", metavar="|".join(_NETWORKS), help="Network between nodes, where the file does not say.")
+@click.option("--json", "as_json", is_flag=True, help="Strict JSON.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    measurements: Path,
+    model_name: str,
+    collective: str | None,
+    nodes: int | None,
+    gpus_per_node: int | None,
+    net: str | None,
+    as_json: bool,
+) -> None:
+    """Compare a cost model's prices with measurements.
+
+    Reads what ``fit`` reads. Errors are means of |price / time - 1|.
+    """
+    rows = read_measurements(measurements, Context(collective, nodes, gpus_per_node, net, None))
+    model = _model(ctx, model_name, None, None)
+    found = table(rows, errors(model, rows))
+    if as_json:
+        _emit({"format_version": 1, "cost_model": model.name, "errors": [row.as_dict() for row in found]})
+    else:
+        _tell_errors(found, f"error of {model.name}")
+
+
+def _tell_errors(rows: Sequence[ErrorRow], title: str) -> None:
+    if rows:
+        click.echo(title)
+    for row in rows:
+        what = f"{row.collective or 'all':<15} {row.fabric or '-':>7} {row.network or '-':<8} {row.band:<10}"
+        click.echo(f"{what} {row.rows:>5} {_percent(row.error):>7}  {row.source}")
 
 
 def _tell(fitted: Fitted, out: Path | None) -> None:

@@ -31,6 +31,7 @@ class Price:
         root: c, microseconds per square root of a byte.
         per_byte: b, microseconds per byte.
         source: Where it is from.
+        measured: Whether it is a curve that was fitted to exactly this fabric.
     """
 
     latency: float
@@ -39,6 +40,7 @@ class Price:
     root: float
     per_byte: float
     source: str
+    measured: bool = False
 
     def fixed(self, sizes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Everything but the part that is proportional to bytes."""
@@ -91,6 +93,7 @@ def _mean(rows: Sequence[Curve]) -> Price | None:
         mean([row.sqrt_us for row in rows]),
         mean([1.0 / (1000.0 * row.bandwidth_GBps) for row in rows]),
         " and ".join(f"{row.source}{' [extrapolated]' if row.extrapolated else ''}" for row in rows),
+        measured=True,
     )
 
 
@@ -148,11 +151,26 @@ def _latency(collective: str, ranks: int, profile: Profile) -> float:
 def _without_data(collective: str, ranks: int, profile: Profile) -> Price:
     """Nothing is measured for this collective inside a node."""
     fabric = DimFabric.uniform(1, ranks)
-    parts = {c.collective for c in profile.curves if c.nodes == 1}
-    if collective == "all-reduce" and {"reduce-scatter", "all-gather"} <= parts:
+    have = {c.collective for c in profile.curves if c.nodes == 1}
+    scale = small_latency(collective, fabric, profile) / small_latency("all-gather", fabric, profile)
+    twin = {"reduce-scatter": "all-gather", "all-gather": "reduce-scatter"}.get(collective, "")
+    if twin in have:  # the same ring, run the other way
+        near = resolve(twin, fabric, profile)
+        return dataclasses.replace(near, source=f"as {twin}: {near.source}", measured=False)
+    if twin and "all-reduce" in have:
+        near = resolve("all-reduce", fabric, profile)
+        less = small_latency(collective, fabric, profile) / small_latency("all-reduce", fabric, profile)
+        return Price(
+            near.latency * less,
+            near.step * less,
+            near.step_bytes,
+            near.root / 2,
+            near.per_byte / 2,
+            f"half an all-reduce: {near.source}",
+        )
+    if collective == "all-reduce" and have & {"reduce-scatter", "all-gather"}:
         scatter, gather = (resolve(kind, fabric, profile) for kind in ("reduce-scatter", "all-gather"))
-        latency = max(scatter.latency, gather.latency)
-        latency *= small_latency(collective, fabric, profile) / small_latency("reduce-scatter", fabric, profile)
+        latency = max(scatter.latency, gather.latency) * scale
         return Price(
             min(latency, scatter.latency + gather.latency),
             max(scatter.step, gather.step),

@@ -20,6 +20,7 @@ __all__ = ["Move", "PathTable"]
 
 _QUANTUM: Final = 2.0**16
 _HOP: Final = 2.0**-22
+_CHUNK: Final = 2**15  # numbers relaxed together: they and their copies stay in the cache
 Floats = npt.NDArray[np.float64]
 
 
@@ -58,7 +59,7 @@ class PathTable:
         self._copy = pricer.copy
         self._moves = [dim_moves(lattice, dim, pricer) for dim in range(len(lattice.sizes))]
         self._steps = [_exact(moves.us) for moves in self._moves]
-        self._closed = [_closure(steps) for steps in self._steps]
+        self._closed = [np.ascontiguousarray(_closure(steps).transpose(0, 2, 1, 3)) for steps in self._steps]
         self._rows: dict[bool, _Rows] = {True: _Rows(lattice.states), False: _Rows(lattice.states)}
 
     def prices(self, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], contiguous: bool) -> Floats:
@@ -89,27 +90,34 @@ class PathTable:
     # -- rows -------------------------------------------------------------------------------------
 
     def _solve(self, sources: npt.NDArray[np.int64], contiguous: bool) -> Floats:
-        q, dims = len(self.lattice.codes), len(self.lattice.sizes)
-        row = np.full((len(sources), self.lattice.states), np.inf)
+        states = self.lattice.states
+        row = np.full((len(sources), states), np.inf)
         if contiguous:
             row[np.arange(len(sources)), sources] = 0.0
         else:
             for at, source in enumerate(sources.tolist()):
                 row[at] = self._first_steps(source)
-        while True:
-            before = row
-            for dim in range(dims):
-                shape = (len(sources), q**dim, q, q ** (dims - dim - 1))
-                old = row.reshape(shape)
-                new = old.copy()
-                for a in range(q):
-                    step = self._closed[dim][a].transpose(1, 0, 2)[None]
-                    np.minimum(new, old[:, :, a : a + 1, :] + step, out=new)
-                row = new.reshape(len(sources), -1)
-            if np.array_equal(before, row):
-                break
+        chunk = max(1, _CHUNK // states)
+        for start in range(0, len(sources), chunk):
+            self._relax(row[start : start + chunk])
         row[np.arange(len(sources)), sources] = 0.0
         return row
+
+    def _relax(self, row: Floats) -> None:
+        """Bring prices down to shortest paths, in place: one mesh dimension after the other, until none falls."""
+        q, dims = len(self.lattice.codes), len(self.lattice.sizes)
+        trial = np.empty_like(row)
+        while True:
+            before = row.copy()
+            for dim in range(dims):
+                shape = (len(row), q**dim, q, q ** (dims - dim - 1))
+                now, step = row.reshape(shape), trial.reshape(shape)
+                old = now.copy()
+                for a in range(q):
+                    np.add(old[:, :, a : a + 1, :], self._closed[dim][a][None], out=step)
+                    np.minimum(now, step, out=now)
+            if np.array_equal(before, row):
+                return
 
     def _first_steps(self, source: int) -> Floats:
         """Where one move leads from a tensor that is not contiguous: its local part is copied before."""

@@ -98,95 +98,92 @@ def dim_moves(lattice: Lattice, dim: int, pricer: Pricer) -> DimMoves:
     codes, n = lattice.codes, lattice.sizes[dim]
     q, later = len(codes), len(lattice.sizes) - dim - 1
     counts, free = _contexts(lattice, dim)
+    sizing = _Sizing(lattice, counts, n)
     contexts = counts.shape[1]
     us = np.full((q, q, contexts), np.inf)
     size = np.zeros((q, q, contexts))
     us[np.arange(q), np.arange(q)] = 0.0
-    sizing = _Sizing(lattice, counts, n)
+    partials = [i for i, code in enumerate(codes) if is_partial(code)]
     shards = [i for i, code in enumerate(codes) if is_shard(code)]
-    whole = sizing.bytes()
-    for i, code in enumerate(codes):
-        if is_partial(code):
-            us[i, 0], size[i, 0] = pricer.collective("all-reduce", dim, whole), whole
-            # Averages, maxima and minima of equal values are the values; a sum of equal values must be divided first.
-            local = pricer.copy(2 * whole) if code == PARTIAL_SUM else np.zeros(contexts)
-            us[0, i], size[0, i] = (local, whole) if n > 1 else (np.zeros(contexts), whole)
-    for i in shards:
-        d = codes[i] - _FIRST_SHARD
-        part = sizing.bytes(d)
-        full = n * part
-        packed = np.where(sizing.leading(d), 0.0, pricer.copy(2 * full)) if n > 1 else np.zeros(contexts)
-        cap = pricer.collective("all-reduce", dim, full)
-        blocked = np.where(free[d], 0.0, np.inf)
-        us[i, 0] = np.minimum(pricer.collective("all-gather", dim, full) + packed, cap) + blocked
-        size[i, 0] = full
-        scatter = np.minimum(pricer.collective("reduce-scatter", dim, full) + packed, cap) + blocked
-        for p, code in enumerate(codes):
-            if is_partial(code):
-                us[p, i], size[p, i] = scatter, full
-        sliced = np.where(sizing.leading(d), 0.0, pricer.copy(2 * part)) if n > 1 else np.zeros(contexts)
-        us[0, i], size[0, i] = sliced + blocked, part
-    for i in shards:
-        for j in shards:
-            if i != j:
-                us[i, j], size[i, j] = _reshard(codes[i], codes[j], dim, n, sizing, free, us[i, 0], pricer)
+    whole, part = sizing.whole(), sizing.parts()
+    full = n * part
+    blocked = np.where(free, 0.0, np.inf)
+    reduced = pricer.collective("all-reduce", dim, np.concatenate([whole[None], full]))
+    local = pricer if n > 1 else Pricer(pricer.collective, np.zeros_like)
+    packed = np.where(sizing.leading, 0.0, local.copy(2 * full))
+    gather = np.minimum(pricer.collective("all-gather", dim, full) + packed, reduced[1:]) + blocked
+    for i in partials:
+        us[i, 0], size[i, 0] = reduced[0], whole
+        # Averages, maxima and minima of equal values are the values; a sum of equal values must be divided first.
+        us[0, i], size[0, i] = local.copy(2 * whole) if codes[i] == PARTIAL_SUM else 0.0, whole
+    us[shards, 0], size[shards, 0] = gather, full
+    us[0, shards] = np.where(sizing.leading, 0.0, local.copy(2 * part)) + blocked
+    size[0, shards] = part
+    if partials and shards:
+        scatter = np.minimum(pricer.collective("reduce-scatter", dim, full) + packed, reduced[1:]) + blocked
+        us[np.ix_(partials, shards)], size[np.ix_(partials, shards)] = scatter, full
+    if len(shards) > 1:
+        between, buffer = _reshard(dim, n, sizing, gather, local)
+        own = np.eye(len(shards), dtype=np.bool_)[:, :, None]
+        us[np.ix_(shards, shards)] = np.where(own, 0.0, between + blocked[:, None] + blocked[None])
+        size[np.ix_(shards, shards)] = buffer
     grid = (q, q, q**dim, q**later)
     return DimMoves(us.reshape(grid), size.reshape(grid))
 
 
-def _reshard(
-    source: int,
-    target: int,
-    dim: int,
-    n: int,
-    sizing: _Sizing,
-    free: npt.NDArray[np.bool_],
-    gather: Floats,
-    pricer: Pricer,
-) -> tuple[Floats, Floats]:
+def _reshard(dim: int, n: int, sizing: _Sizing, gather: Floats, pricer: Pricer) -> tuple[Floats, Floats]:
     """Shard(d) to Shard(e) by all-to-all: pack unless e leads, unpack unless d leads.
 
-    Never above 0.98 of gathering the same tensor from 1 MiB a rank on: it moves 1/n of the bytes.
+    Never above 0.995 of gathering the same tensor from 1 MiB a rank on: it moves 1/n of the bytes.
+
+    Returns:
+        Prices and bytes, ``float64[d, e, contexts]``.
     """
-    d, e = source - _FIRST_SHARD, target - _FIRST_SHARD
-    buffer = n * sizing.bytes(d, e)
-    blocked = np.where(free[d] & free[e], 0.0, np.inf)
-    if n == 1:
-        return blocked, buffer
+    buffer = n * sizing.pairs()
     copy = pricer.copy(2 * buffer)
     us = pricer.collective("all-to-all", dim, buffer)
-    us = us + np.where(sizing.leading(e), 0.0, copy) + np.where(sizing.leading(d), 0.0, copy)
-    part = sizing.bytes(d)
-    least = np.full_like(part, n * RESHARD_BYTES)
-    at_least = pricer.collective("all-gather", dim, least)
-    at_least = at_least + np.where(sizing.leading(d), 0.0, pricer.copy(2 * least))
-    at_least = np.minimum(at_least, pricer.collective("all-reduce", dim, least))
-    cap = np.where(part >= RESHARD_BYTES, gather, at_least)
-    return np.minimum(us, RESHARD_SHARE * cap) + blocked, buffer
+    us = us + np.where(sizing.leading[None], 0.0, copy) + np.where(sizing.leading[:, None], 0.0, copy)
+    least = np.full(1, n * RESHARD_BYTES)
+    bare = pricer.collective("all-gather", dim, least)
+    reduced = pricer.collective("all-reduce", dim, least)
+    at_least = np.minimum(bare + np.where(sizing.leading, 0.0, pricer.copy(2 * least)), reduced)
+    cap = np.where(sizing.parts() >= RESHARD_BYTES, gather, at_least)
+    return np.minimum(us, RESHARD_SHARE * cap[:, None]), buffer
 
 
 class _Sizing:
-    """Local sizes of a tensor in every context, with this mesh dimension sharding some tensor dimensions."""
+    """Local sizes of a tensor in every context, with this mesh dimension sharding some tensor dimensions.
+
+    Attributes:
+        leading: ``bool[T, contexts]``: whether everything in front of a tensor dimension has length 1, so that its
+            slices are contiguous.
+    """
 
     def __init__(self, lattice: Lattice, counts: npt.NDArray[np.int64], n: int) -> None:
-        self._shape = np.array(lattice.shape, dtype=np.int64)
-        self._counts = counts
-        self._n = n
-        self._itemsize = lattice.itemsize
-        self._local = -(-self._shape[:, None] // counts)
+        shape = np.array(lattice.shape, dtype=np.int64)[:, None]
+        rank, contexts = counts.shape
+        self._itemsize = float(lattice.itemsize)
+        self._local = (-(-shape // counts)).astype(np.float64)
+        self._cut = (-(-shape // (counts * n))).astype(np.float64)
+        before = np.concatenate([np.ones((1, contexts)), np.cumprod(self._local, axis=0)])[:rank]
+        self.leading: npt.NDArray[np.bool_] = before <= 1
 
-    def bytes(self, *sharded: int) -> Floats:
-        """Bytes of the largest shard when this mesh dimension shards the given tensor dimensions too."""
-        local = self._local
-        if sharded:
-            local = local.copy()
-            for d in sharded:
-                local[d] = -(-self._shape[d] // (self._counts[d] * self._n))
-        return np.asarray(local.prod(axis=0) * float(self._itemsize), dtype=np.float64)
+    def whole(self) -> Floats:
+        """``float64[contexts]``: bytes of the largest shard when this mesh dimension shards nothing."""
+        return np.asarray(self._local.prod(axis=0) * self._itemsize, dtype=np.float64)
 
-    def leading(self, d: int) -> npt.NDArray[np.bool_]:
-        """Whether everything in front of tensor dimension ``d`` has length 1, so that its slices are contiguous."""
-        return np.asarray(self._local[:d].prod(axis=0) <= 1, dtype=np.bool_)
+    def parts(self) -> Floats:
+        """``float64[T, contexts]``: the same when it shards tensor dimension d."""
+        return self._with(self._cut, np.eye(len(self._cut), dtype=np.bool_))
+
+    def pairs(self) -> Floats:
+        """``float64[T, T, contexts]``: the same when it shards both d and e, as an all-to-all cuts it."""
+        one = np.eye(len(self._cut), dtype=np.bool_)
+        return self._with(self._cut, one[:, None] | one[None])
+
+    def _with(self, cut: Floats, chosen: npt.NDArray[np.bool_]) -> Floats:
+        factors = np.where(chosen[..., None], cut, self._local)
+        return np.asarray(factors.prod(axis=-2) * self._itemsize, dtype=np.float64)
 
 
 def _contexts(lattice: Lattice, dim: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -197,7 +194,7 @@ def _contexts(lattice: Lattice, dim: int) -> tuple[npt.NDArray[np.int64], npt.ND
         shards it).
     """
     codes, others = lattice.codes, [size for k, size in enumerate(lattice.sizes) if k != dim]
-    digits = np.indices((len(codes),) * len(others)).reshape(len(others), -1)
+    digits = np.indices((len(codes),) * len(others)).reshape(len(others), len(codes) ** len(others))
     placed = np.array(codes, dtype=np.int64)[digits]
     rank = len(lattice.shape)
     contexts = placed.shape[1]

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from berthage import InvalidProblemError
+from berthage_nccl.fit.accuracy import errors, fold_of
 from berthage_nccl.fit.collectives import fit_collectives, fit_networks
 from berthage_nccl.fit.gemm import fit_gemms
-from berthage_nccl.fit.measurements import Context, read_gemms, read_measurements
+from berthage_nccl.fit.measurements import Context, Measurement, read_gemms, read_measurements
+from berthage_nccl.model import CostModel
 from berthage_nccl.profile import load_profile, profile_from_document, read_document
 
-__all__ = ["Fitted", "fit_profile"]
+__all__ = ["Fitted", "fit_profile", "fold_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,41 @@ def fit_profile(
         InvalidProblemError: A file cannot be understood.
         UnknownNameError: The base is unknown.
     """
+    rows = [row for path in measurements for row in read_measurements(path, context)]
+    return _fitted(rows, gemms, base, name, context, keep_curves)
+
+
+def fold_errors(
+    measurements: Sequence[Measurement], base: str, folds: int, *, apart: bool = True
+) -> npt.NDArray[np.float64]:
+    """Errors of whole profiles, clamps included, on sizes that they were not fitted to.
+
+    Args:
+        measurements: All of them.
+        base: As for :func:`fit_profile`.
+        folds: Every source's sizes are dealt out in this many parts; each part is priced by a fit to the others.
+        apart: Whether the source is a parameter; otherwise the sources are mixed as a profile does by default.
+
+    Raises:
+        InvalidProblemError: Fewer distinct sizes than folds, or fewer than two folds.
+    """
+    fold = fold_of(measurements, folds) if folds >= 2 else np.zeros(len(measurements), dtype=np.int64)
+    if len(np.unique(fold)) < max(folds, 2):
+        raise InvalidProblemError(f"{folds} folds need at least 2 parts and as many distinct sizes")
+    found = np.empty(len(measurements))
+    for part in range(folds):
+        kept = [row for row, at in zip(measurements, fold, strict=True) if at != part]
+        out = [row for row, at in zip(measurements, fold, strict=True) if at == part]
+        fitted = _fitted(kept, None, base, f"fold {part}", None, False)
+        found[fold == part] = errors(CostModel(profile_from_document(fitted.document, "fold")), out, apart=apart)
+    return found
+
+
+def _fitted(
+    rows: Sequence[Measurement], gemms: Path | None, base: str, name: str, context: Context | None, keep_curves: bool
+) -> Fitted:
     document = read_document(base)
     profile = load_profile(base)
-    rows = [row for path in measurements for row in read_measurements(path, context)]
     curves = fit_collectives(rows)
     products = fit_gemms(read_gemms(gemms), profile.device, _gemm_source(context, gemms)) if gemms is not None else []
     made = {key: value for key, value in document.items() if key != "extends"} | {

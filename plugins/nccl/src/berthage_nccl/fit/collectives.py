@@ -25,7 +25,7 @@ __all__ = ["fit_collectives", "fit_networks"]
 
 Floats = npt.NDArray[np.float64]
 _LARGE: Final = float(2**20)
-_SMALL_IMPORTANCE: Final = 0.1  # below 1 MiB measurements are mostly jitter, and count for little in a step
+_SMALL_IMPORTANCE: Final = 0.2  # below 1 MiB measurements are mostly jitter, and count for little in a step
 _STEP_BYTES: Final = float(2**16)
 _CROSS_NODE_EFFICIENCY: Final = 0.95
 _FEWEST_SIZES: Final = 5

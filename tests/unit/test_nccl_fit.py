@@ -1,0 +1,201 @@
+"""Fitting: measurements in, profile out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from berthage import InvalidProblemError
+from berthage_nccl import DimFabric, cost_model, load_profile
+from berthage_nccl.commands import nccl, price
+from berthage_nccl.fit import Products, fit_gemms, read_measurements
+from berthage_nccl.fit.build import fit_profile, fold_errors
+from berthage_nccl.fit.measurements import Context, network_family
+from berthage_nccl.fit.regress import nonnegative, robust
+
+SIZES = [2**power for power in range(10, 31, 2)]
+NCCL_TESTS = """\
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor)
+#  Rank  0 Group  0 Pid  10 on     node-a device  0 [0x19] NVIDIA H100
+#  Rank  1 Group  0 Pid  11 on     node-a device  1 [0x3b] NVIDIA H100
+#  Rank  2 Group  0 Pid  12 on     node-b device  0 [0x19] NVIDIA H100
+#  Rank  3 Group  0 Pid  13 on     node-b device  1 [0x3b] NVIDIA H100
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+     1048576        262144     float     sum      -1    60.10   17.45   26.17      0    59.90   17.51   26.26      0
+     2097152        524288     float     sum      -1    80.20   26.15   39.22      0    80.00   26.21   39.32      0
+     4194304       1048576     float     sum      -1   120.30   34.87   52.30      0   120.10   34.92   52.39      0
+# Out of bounds values : 0 OK
+"""
+
+
+def truth(size: float) -> float:
+    return 20.0 + 0.006 * size**0.5 + size / 250e3
+
+
+def write_csv(path: Path, times: dict[int, float], collective: str = "all_gather") -> Path:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["source", "net", "nodes", "gpus_per_node", "collective", "size_bytes", "time_us"])
+        for size, us in times.items():
+            writer.writerow(["bench", "NVSwitch", 1, 8, collective, size, us])
+    return path
+
+
+def test_non_negative_least_squares() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        matrix = rng.uniform(0, 1, (12, 4))
+        wanted = rng.normal(size=12)
+        x = nonnegative(matrix, wanted)
+        pull = matrix.T @ (wanted - matrix @ x)
+        assert (x >= 0).all()
+        assert (pull <= 1e-8).all()  # Karush, Kuhn and Tucker
+        assert np.abs(pull[x > 0]).max(initial=0.0) < 1e-8
+
+
+def test_an_outlier_is_not_followed() -> None:
+    sizes = np.array(SIZES, dtype=float)
+    matrix = np.stack([np.ones_like(sizes), sizes], axis=1)
+    times = 10 + sizes / 1e5
+    times[3] *= 8
+    found = robust(matrix, times, np.ones_like(sizes))
+    assert found == pytest.approx([10, 1e-5], rel=0.02)
+
+
+def test_a_known_curve_is_found_again(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "bench.csv", {size: truth(size) for size in SIZES})
+    fitted = fit_profile([path], None, "nccl-h100", "mine")
+    (row,) = fitted.curves
+    assert row["bandwidth_GBps"] == pytest.approx(250, rel=0.02)
+    assert row["held_out"] < 0.02
+    assert fitted.by_source()["bench"] < 0.02
+
+
+def test_what_is_fitted_is_what_is_priced(tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "bench.csv", {size: truth(size) for size in SIZES})
+    for name in ("mine.toml", "mine.json"):
+        out = tmp_path / name
+        done = CliRunner().invoke(nccl, ["fit", str(data), "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        assert "bench" in done.output
+        assert load_profile(out).name == "bench"
+        us = float(cost_model(out).collective("all-gather", 2.0**29, DimFabric(8, 1, 8)))
+        assert us == pytest.approx(truth(2.0**29), rel=0.02)
+        # Collectives that nobody measured follow the one that was.
+        assert float(cost_model(out).collective("all-reduce", 2.0**29, DimFabric(8, 1, 8))) >= us
+        assert float(cost_model(out).collective("all-reduce", 2.0**29, DimFabric(8, 8, 1))) > 0
+
+
+def test_sizes_that_were_not_fitted_are_priced_apart(tmp_path: Path) -> None:
+    noisy = {size: truth(size) * (1.3 if index % 2 else 1.0) for index, size in enumerate(SIZES)}
+    clean = {size: truth(size) for size in SIZES}
+    errors = [
+        fold_errors(read_measurements(write_csv(tmp_path / "x.csv", times)), "nccl-h100", 4).mean()
+        for times in (clean, noisy)
+    ]
+    assert errors[0] < 0.02 < 0.05 < errors[1]
+
+
+def test_nccl_tests_output_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(NCCL_TESTS)
+    rows = read_measurements(path, Context(network="ib"))
+    assert [(row.nodes, row.ranks_per_node, row.collective) for row in rows] == [(2, 2, "all-reduce")] * 3
+    assert [row.us for row in rows] == [60.10, 80.20, 120.30]
+    with pytest.raises(InvalidProblemError, match="--net"):
+        read_measurements(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "collective"),
+        ("collective,nodes,gpus_per_node,size_bytes,time_us\nall_gather,1,8,10,-1\n", "line 2"),
+        ("collective,nodes,gpus_per_node,size_bytes,time_us\nall_gather,1,8,ten,1\n", "line 2"),
+        ("collective,nodes,gpus_per_node,size_bytes,time_us\nbroadcast,1,8,10,1\n", "broadcast"),
+        ("collective,nodes,gpus_per_node,size_bytes,time_us\n", "no measurements"),
+    ],
+)
+def test_what_cannot_be_read_says_where(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidProblemError, match=said):
+        read_measurements(path)
+
+
+def test_network_names() -> None:
+    assert network_family("8x400G IB NDR") == "ib"
+    assert network_family("GPUDirect-TCPXO 8x200G (A3 Mega)") == "tcpxo"
+    assert network_family("AWS EFA v2") == "efa"
+    assert network_family("RoCE v2") == "roce"
+    assert network_family("NVSwitch") == ""
+
+
+def test_products_never_beat_the_peak() -> None:
+    shapes = np.array([[1, m, m, m] for m in (256, 512, 1024, 2048, 4096)])
+    device = load_profile("nccl-h100").device
+    impossible = Products("bf16", shapes, 5 + 2.0 * shapes[:, 1] ** 3.0 / (2 * 989.4e6))
+    (row,) = fit_gemms([impossible], device, "bench")
+    assert row["efficiency"] == 1.0
+    honest = Products("bf16", shapes, 5 + 2.0 * shapes[:, 1] ** 3.0 / (0.7 * 989.4e6))
+    (row,) = fit_gemms([honest], device, "bench")
+    assert row["efficiency"] == pytest.approx(0.7, rel=0.05)
+    assert row["residual"] < 0.03
+
+
+def test_price_as_json() -> None:
+    arguments = ["--collective", "all-reduce", "--nodes", "2", "--gpus-per-node", "8", "--net", "efa"]
+    done = CliRunner().invoke(price, [*arguments, "--bytes", "1024,1073741824", "--json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.output)
+    assert document["bytes"] == [1024, 1073741824]
+    assert document["us"] == [row["us"] for row in document["rows"]]
+    assert (document["ranks"], document["network"]) == (16, "efa")
+    assert document["us"][0] < document["us"][1]
+
+
+def test_price_of_a_product() -> None:
+    done = CliRunner().invoke(price, ["--gemm", "1,4096,4096,4096", "--dtype", "bf16", "--json"])
+    assert json.loads(done.output)["us"] == cost_model("nccl-h100").gemm(1, 4096, 4096, 4096, "bf16")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--gemm", "1,2,3"],
+        ["--gemm", "a"],
+        ["--collective", "all-gather"],
+        ["--collective", "all-gather", "--bytes", "x"],
+    ],
+)
+def test_bad_usage(arguments: list[str]) -> None:
+    assert CliRunner().invoke(price, arguments).exit_code == 2
+
+
+def test_a_profile_file_is_a_cost_model(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('format = "berthage-nccl-profile"\nextends = "nccl-a100"\nname = "mine"\n')
+    done = CliRunner().invoke(price, ["--cost-model", str(path), "--gemm", "1,64,64,64", "--json"])
+    assert json.loads(done.output)["cost_model"] == "mine"
+
+
+def test_the_shipped_numbers_follow_from_the_measurements(shared_data: Path) -> None:
+    folder = shared_data / "nccl"
+    fitted = fit_profile([folder / "collectives_fit.csv"], folder / "gemm_fit.csv", "nccl-h100", "again")
+    shipped = {(c.source, c.collective, c.nodes, c.ranks_per_node): c for c in load_profile("nccl-h100").curves}
+    assert len(shipped) == len(fitted.curves)
+    for row in fitted.curves:
+        curve = shipped[row["source"], row["collective"], row["nodes"], row["ranks_per_node"]]
+        assert curve.bandwidth_GBps == pytest.approx(row["bandwidth_GBps"], rel=1e-4)
+        assert curve.latency_us == pytest.approx(row["latency_us"], rel=1e-4)
+    assert all(error <= 0.08 for error in fitted.by_source().values()), fitted.by_source()
+    bf16 = next(row for row in fitted.gemms if row["dtype"] == "bf16")
+    assert bf16["held_out"] <= 0.07
