@@ -430,6 +430,9 @@ class TestCompare:
             "s",
             "wall",
             "s",
+            "of",
+            "it",
+            "compiling",
         ]
         assert rows["brute"][1:6] == ["optimal", "3", "3", "0", "%"]
         assert rows["first"][1:6] == ["feasible", "(converged)", "9", "-", "-"]
