@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import os
 import re
 import shutil
@@ -10,8 +11,12 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from berthage import OptionError, ProblemBuilder, Reason, Registry, SolverInfo, solve
+from berthage.registry import build_options, describe_options
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -72,3 +77,33 @@ def test_every_other_command_is_known() -> None:
     others = {c for page in PAGES for c in commands(page) if not c.startswith("berthage ")}
     known = re.compile(r"(pip install nox && )?nox -s [a-z]+|python -m pip install -r requirements-dev\.txt")
     assert [command for command in sorted(others) if not known.fullmatch(command)] == []
+
+
+def test_the_plugin_of_the_guide_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = fences(ROOT / "docs" / "writing-a-plugin.md", "python")
+    files = {match[1]: block for block in blocks if (match := re.match(r"# (berthage_mine/\w+\.py)\n", block))}
+    assert sorted(files) == ["berthage_mine/hooks.py", "berthage_mine/solver.py"]
+    (tmp_path / "berthage_mine").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry({"mine": importlib.import_module("berthage_mine.hooks")})
+
+    builder = ProblemBuilder("apart")
+    for name in "ab":
+        builder.add_variable(name, 2, [1, 0])
+    assert solve(builder.build(), "mine", registry=registry, presolve=False).assignment.tolist() == [1, 1]
+    builder.forbid_pairs("a", "b", [(1, 1)])
+    nothing = solve(builder.build(), "mine", registry=registry, presolve=False)
+    assert nothing.termination.reason is Reason.NO_SOLUTION_FOUND
+
+
+def test_the_options_of_the_guide_are_accepted() -> None:
+    (text,) = (b for b in fences(ROOT / "docs" / "writing-a-plugin.md", "python") if "class MyOptions" in b)
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, "writing-a-plugin.md", "exec"), names)
+    info = SolverInfo("mine", "as in the guide", "berthage_mine.solver:MySolver", options=names["MyOptions"])
+    assert [field.name for field in describe_options(info)] == ["sweeps", "order"]
+    assert build_options(info, {"sweeps": "20", "order": "degree"}) == names["MyOptions"](20, "degree")
+    with pytest.raises(OptionError, match="order"):
+        build_options(info, {"order": "sideways"})
