@@ -233,10 +233,6 @@ class LinearProgram:
 
     def to_csc(self) -> tuple[Ints, Ints, Floats]:
         """The matrix by columns: ``(col_ptr, row_index, value)``."""
-        order = np.argsort(self.col_index, kind="stable")
         owner = np.repeat(np.arange(self.num_rows, dtype=np.int64), np.diff(self.row_ptr))
-        return (
-            starts_of(np.bincount(self.col_index, minlength=self.num_cols)),
-            owner[order],
-            self.value[order],
-        )
+        order = np.argsort(self.col_index * max(self.num_rows, 1) + owner)
+        return starts_of(np.bincount(self.col_index, minlength=self.num_cols)), owner[order], self.value[order]

@@ -103,9 +103,19 @@ class _Dive:
         while True:
             decoded = self.program.decode(x)
             if decoded.fractional == 0:
-                if self.context.incumbent(decoded.assignment) is None:
-                    settle(self.problem, self.program, self.engine, decoded.assignment, self.context, self.control)
-                return
+                if self._accept(decoded.assignment):
+                    return
+                # Integral within the tolerance, yet over a budget: the least sure of its labels goes.
+                upper = upper.copy()
+                upper[self._least_sure(decoded)] = 0.0
+                found = self._solve(upper)
+                if found is None:
+                    back = self._step_back()
+                    if back is None:
+                        return
+                    upper, found = back
+                x = found
+                continue
             columns = self._surest(decoded, share)
             self.stack.append(_Step(upper, columns))
             upper = self._fixed(upper, columns)
@@ -119,6 +129,20 @@ class _Dive:
             else:
                 share = min(_SHARE, 2.0 * share)
             x = found
+
+    def _accept(self, assignment: NDArray[np.int32]) -> bool:
+        """Offer an assignment, moved under the budgets if need be."""
+        if self.context.incumbent(assignment) is not None:
+            return True
+        args = (self.problem, self.program, self.engine, assignment, self.context, self.control)
+        return settle(*args) is not None
+
+    def _least_sure(self, decoded: Decoded) -> int:
+        """Column of the chosen label with the least value."""
+        choice = self.moves.choice(decoded.assignment)
+        value = np.zeros(len(choice))
+        value[self.program.group_of] = decoded.certainty
+        return int(choice[int(np.argmin(value))])
 
     def _surest(self, decoded: Decoded, share: float) -> NDArray[np.int64]:
         """Columns of the groups nearest to integral among the fractional ones, surest first."""
@@ -201,12 +225,13 @@ def settle(
         rows = np.flatnonzero((program.row_budget >= 0) & mine[np.maximum(program.row_budget, 0)])
         if not len(rows) or control.stop() or engine.abandoned:
             return None
-        inequality = upper[rows] > lower[rows]
-        reach = step * np.maximum(1.0, np.abs(upper[rows]))
-        upper[rows] = np.where(inequality & np.isfinite(upper[rows]), upper[rows] - reach, upper[rows])
-        lift = step * np.maximum(1.0, np.abs(lower[rows]))
-        lower[rows] = np.where(inequality & np.isfinite(lower[rows]), lower[rows] + lift, lower[rows])
-        engine.set_row_bounds(rows, lower[rows], np.maximum(lower[rows], upper[rows]))
+        low, high = lower[rows], upper[rows]
+        inequality = high > low
+        for bound, way in ((low, 1.0), (high, -1.0)):
+            movable = inequality & np.isfinite(bound)
+            bound[movable] += way * step * np.maximum(1.0, np.abs(bound[movable]))
+        lower[rows], upper[rows] = low, np.maximum(low, high)
+        engine.set_row_bounds(rows, lower[rows], upper[rows])
         run = engine.run(control.stop, control.remaining())
         if run.status is not Status.OPTIMAL or run.x is None:
             return None
