@@ -267,6 +267,8 @@ def reduction_class(module: types.ModuleType, reduce: Callable[[PlacementProblem
 
 def test_an_honest_reduction_passes(module: types.ModuleType) -> None:
     tests = reduction_class(module, Same)
+    for case in known_answers():
+        tests.test_known_answer(case=case)
     tests.test_optimum_is_preserved()
     tests.test_big_integers_stay_exact()
     tests.test_every_assignment_lifts()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import currently_in_test_context, note
+from hypothesis import currently_in_test_context
 from hypothesis import strategies as st
 
 from berthage import BerthageError, PlacementProblem, Registry, UnsupportedProblemError, load_registry
@@ -21,7 +21,7 @@ from berthage.registry import FormatInfo
 from berthage.testing.kit.checks import Check, build_class, check
 from berthage.testing.kit.conduct import fingerprint
 from berthage.testing.kit.processes import verify_light_hooks
-from berthage.testing.kit.solver_kit import Described
+from berthage.testing.kit.solver_kit import describe
 from berthage.testing.known import KnownAnswer, known_answers
 from berthage.testing.oracle import all_assignments, price_all
 from berthage.testing.strategies import ALL_FEATURES, Costs, Feature, assignments, problems
@@ -100,7 +100,7 @@ def _same_meaning(kit: FormatKit, before: PlacementProblem, after: PlacementProb
 
 def _there_and_back(kit: FormatKit, problem: PlacementProblem) -> None:
     if currently_in_test_context():
-        note(Described(problem))
+        describe(problem)
     before = fingerprint(problem)
     with tempfile.TemporaryDirectory() as folder:
         path = kit.path(folder)

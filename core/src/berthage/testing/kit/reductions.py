@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from hypothesis import note
 from hypothesis import strategies as st
 
 from berthage import PlacementProblem, Registry, SolveParams, evaluate, load_registry
@@ -20,7 +19,7 @@ from berthage.solving.context import Clock, RunContext
 from berthage.testing.kit.checks import Check, build_class, check
 from berthage.testing.kit.conduct import fingerprint
 from berthage.testing.kit.processes import verify_light_hooks
-from berthage.testing.kit.solver_kit import Described
+from berthage.testing.kit.solver_kit import describe
 from berthage.testing.known import KnownAnswer, known_answers
 from berthage.testing.oracle import all_assignments, brute_force, price_all
 from berthage.testing.strategies import Costs, assignments, infeasible_problems, problems
@@ -54,7 +53,7 @@ class ReductionKit:
 
     def reduce(self, problem: PlacementProblem) -> Reduced:
         """Apply the reduction once, as core does."""
-        note(Described(problem))
+        describe(problem)
         params = SolveParams()
         reduced: Reduced = self.registry.create_reduction(self.name).reduce(
             problem, RunContext(params, Clock(params.time_limit))

@@ -28,7 +28,7 @@ from berthage.testing.oracle import BruteForce
 from berthage.testing.strategies import ALL_FEATURES, Feature
 from berthage.testing.verify import verify_bound, verify_feasible, verify_infeasible, verify_optimal
 
-__all__ = ["Described", "SolverKit"]
+__all__ = ["Described", "SolverKit", "describe"]
 
 _FEATURE_OF: Mapping[Capability, Feature] = {
     Capability.LINEAR_BUDGETS: Feature.LINEAR_BUDGETS,
@@ -110,8 +110,7 @@ class SolverKit:
 
     def solve(self, problem: PlacementProblem, *, presolve: bool = False, **params: Any) -> SolveResult:
         """Solve with the options under test; no reductions unless asked for: the solver is tested."""
-        if currently_in_test_context():
-            note(Described(problem))
+        describe(problem)
         params.setdefault("time_limit", self.time_limit)
         return solve(
             problem,
@@ -160,6 +159,12 @@ class SolverKit:
             assert ended.reason is wanted, f"an exact solver must end {wanted.value} here, got {ended}"
         if not limited:
             assert ended.limit is not Limit.TIME, f"{self.time_limit} s do not suffice for a tiny problem"
+
+
+def describe(problem: PlacementProblem) -> None:
+    """Have a failing Hypothesis example print the problem."""
+    if currently_in_test_context():
+        note(Described(problem))
 
 
 class Described:
