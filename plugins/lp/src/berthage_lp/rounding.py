@@ -210,7 +210,26 @@ def settle(
     context: SolveContext,
     control: Control,
 ) -> NDArray[np.int32] | None:
-    """Tighten the rows of violated budgets a little, solve again, and take what is integral and feasible."""
+    """Tighten the rows of violated budgets a little, solve again, and take what is integral and feasible.
+
+    The rows of the engine are as before afterwards.
+    """
+    try:
+        return _tighten(problem, program, engine, assignment, context, control)
+    finally:
+        rows = np.flatnonzero(program.row_budget >= 0)
+        if not engine.abandoned:
+            engine.set_row_bounds(rows, program.row_lower[rows], program.row_upper[rows])
+
+
+def _tighten(
+    problem: PlacementProblem,
+    program: LinearProgram,
+    engine: Engine,
+    assignment: NDArray[np.int32],
+    context: SolveContext,
+    control: Control,
+) -> NDArray[np.int32] | None:
     names = [b.name for b in problem.linear_budgets] + [b.name for b in problem.interval_budgets]
     upper = program.row_upper.copy()
     lower = program.row_lower.copy()
