@@ -24,6 +24,7 @@ from .errors import TraceError
 from .fused import FusedOps
 from .marks import Recorder, recording
 from .policy import MixedPrecision, cast_input, cast_parameter
+from .repeats import Repeater, find_layers
 from .troubles import explain_failure
 
 __all__ = ["Batch", "Capture", "capture"]
@@ -141,6 +142,7 @@ def capture(
     attention: str,
     dynamic_batch: bool,
     fake_mode: FakeTensorMode,
+    repeat: bool = True,
 ) -> Capture:
     """Capture the joint graph of ``model(*args, **kwargs)``.
 
@@ -156,6 +158,8 @@ def capture(
     batch = _batch(given, fake_mode) if dynamic_batch else None
     tensors = tuple(_empty(tensor, fake_mode, device, batch) for tensor in given)
     paths, recorder, seen = _Paths(), Recorder(), {}
+    layers = find_layers(model) if repeat else {}
+    repeater = Repeater(recorder, layers)
 
     def run(root: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         values = [leaf for _, leaf in leaves]
@@ -169,6 +173,7 @@ def capture(
             state[names[0]] = getattr(root, name)
         # The metadata pass and the recording pass both come through here; the last one counts.
         recorder.clear()
+        repeater.clear()
         paths.stack[:] = [""]
         with FusedOps(attention):
             result = torch.func.functional_call(model, state, again_args, again_kwargs)
@@ -188,6 +193,8 @@ def capture(
                 stack.enter_context(torch.device(device))
             stack.enter_context(paths.watching(model))
             stack.enter_context(recording(recorder))
+            if not functionalize:
+                stack.enter_context(repeater.watching())
             stack.enter_context(_quiet())
             return aot_export_joint_with_descriptors(
                 stack,

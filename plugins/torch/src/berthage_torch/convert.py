@@ -14,6 +14,7 @@ from torch._functorch._aot_autograd import descriptors as aot
 
 from .capture import PATH, Capture
 from .errors import TraceError
+from .expand import expand
 from .graph import Named, Node, OpGraph, Ref, TensorMeta, with_inputs
 from .ops import RENAMED
 from .order import arrange, name_casts
@@ -38,14 +39,16 @@ def convert(captured: Capture, batch: int | None = None) -> OpGraph:
             with a symbolic batch size.
 
     Raises:
+        UnrepeatableError: Repeated layers do not copy; capture without ``repeat``.
         TraceError: The trace does not hold for this batch size, or a region uses tensors that are not its arguments.
     """
     sizes = _Sizes(captured, batch)
     reader = _Reader(captured, sizes)
-    nodes = reader.read()
+    nodes, recorder, moved = expand(reader.read(), captured.recorder, (ref for _, _, ref in reader.results))
+    reader.results = [(kind, desc, moved(ref)) for kind, desc, ref in reader.results]
     name_casts(nodes, (ref for kind, _, ref in reader.results if kind == "GradAOTOutput"))
-    nodes, place = arrange(collapse(nodes, captured.recorder))
-    return _assemble(nodes, place, reader, captured, sizes.batch)
+    nodes, place, traced = arrange(collapse(nodes, recorder))
+    return _assemble(nodes, place, reader, captured, sizes.batch, traced)
 
 
 class _Sizes:
@@ -262,7 +265,12 @@ def _following(value: Any) -> tuple[int, ...]:
 
 
 def _assemble(
-    nodes: list[Node], place: Mapping[int, Ref | int], reader: _Reader, captured: Capture, batch: int
+    nodes: list[Node],
+    place: Mapping[int, Ref | int],
+    reader: _Reader,
+    captured: Capture,
+    batch: int,
+    traced: dict[str, str],
 ) -> OpGraph:
     """Add the output nodes and the tables."""
     nodes = list(nodes)
@@ -301,26 +309,27 @@ def _assemble(
         ref = moved(old)
         if kind == "PlainAOTOutput":
             name = captured.output_names[desc.idx]
-            outputs[desc.idx] = add(f"result_{desc.idx}", name, "output", ref)
+            outputs[desc.idx] = add(name, name, "output", ref)
         elif kind == "GradAOTOutput" and isinstance(desc.grad_of, aot.ParamAOTInput):
             names = captured.parameter_names[desc.grad_of.target]
-            index = add(f"gradient_{desc.grad_of.target}", names[0], "gradient", ref)
+            index = add(f"gradient:{names[0]}", names[0], "gradient", ref)
             for fqn in names:
                 gradients[fqn], gradient_nodes[fqn] = ref, index
         elif kind == "GradAOTOutput" and isinstance(desc.grad_of, aot.PlainAOTInput):
             source = input_at[desc.grad_of.idx]
-            add(f"gradient_of_input_{desc.grad_of.idx}", nodes[_at(place, source)].fqn, "input-gradient", ref)
+            fqn = nodes[_at(place, source)].fqn
+            add(f"gradient:{fqn}", fqn, "input-gradient", ref)
             input_grads[_at(place, source)] = ref
         elif kind == "InputMutationAOTOutput":
             target = desc.mutated_input
             if isinstance(target, aot.BufferAOTInput):
                 names = captured.buffer_names[target.target]
-                add(f"new_{target.target}", names[0], "mutation", ref)
+                add(f"new:{names[0]}", names[0], "mutation", ref)
                 mutations.update(dict.fromkeys(names, ref))
             else:
-                add(f"mutation_{len(nodes)}", repr(target), "mutation", ref)
+                add(f"new:{target!r}", repr(target), "mutation", ref)
         else:
-            add(f"extra_{len(nodes)}", repr(desc), "output", ref)
+            add(f"extra:{desc!r}", repr(desc), "output", ref)
     tangents = {outputs[i]: _at(place, node) for i, node in reader.tangents.items() if i in outputs}
     return OpGraph(
         tuple(nodes),
@@ -335,6 +344,7 @@ def _assemble(
         mutations=MappingProxyType(mutations),
         batch=batch,
         fx=captured,
+        fx_names=MappingProxyType(traced),
     )
 
 

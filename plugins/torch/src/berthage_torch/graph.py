@@ -123,7 +123,9 @@ class Node:
 
     Attributes:
         index: Its place in the graph.
-        name: Unique and readable, e.g. ``"mm_3"``; the name in the traced torch graph.
+        name: Unique, readable, and the same in every trace of a module: ``"layers.3.attention.wq/mm"``,
+            ``"layers.3.attention.wq/backward.mm_1"``, ``"norm.weight"`` (a parameter or buffer), ``"input:args[0]"``,
+            ``"tangent:output"``, ``"output"``, ``"gradient:norm.weight"``.
         kind: ``parameter``, ``buffer``, ``constant``, ``input``, ``tangent``, ``op`` or ``output``.
         op: Operation name, e.g. ``"aten.mm.default"``; ``"berthage.local_map"`` and
             ``"berthage.local_map_backward"`` are whole regions; "" unless an op.
@@ -175,6 +177,7 @@ class OpGraph:
         mutations: Producer of the new value of a buffer that the step changes, by name.
         batch: The batch size the sizes are for, or 0 when the graph was traced for its sizes only.
         fx: The traced torch graph and its descriptors, for running a plan; None for a graph from data.
+        fx_names: For nodes that are nodes of the torch graph, their names there.
     """
 
     nodes: tuple[Node, ...]
@@ -189,6 +192,7 @@ class OpGraph:
     mutations: Mapping[str, Ref] = field(default_factory=lambda: MappingProxyType({}))
     batch: int = 0
     fx: Any = field(default=None, compare=False, repr=False)
+    fx_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
 
     def edges(self) -> Iterator[Edge]:
         """Every edge, by consumer and then by position; a producer used twice by one consumer gives two."""

@@ -14,7 +14,7 @@ import torch
 from . import ops
 from .graph import Placements
 
-__all__ = ["Recorder", "hint", "local_map", "recording", "to_codes"]
+__all__ = ["LocalMapped", "Recorder", "hint", "local_map", "recording", "to_codes"]
 
 _REPLICATE, _SUM, _SHARD = 0, 1, 8
 _WORDS = {"R": _REPLICATE, "P": _SUM, "P(sum)": _SUM, "P(avg)": 2, "P(max)": 3, "P(min)": 4}
@@ -30,21 +30,39 @@ class Declared:
     fn: Callable[..., Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The first call of a repeated layer.
+
+    Attributes:
+        path: Its module.
+        spec: How its results are put together; None when it is not to be repeated.
+        outputs: For each result shape, stride, dtype, device and whether it is differentiable.
+    """
+
+    path: str
+    spec: Any = None
+    outputs: tuple[Any, ...] = ()
+
+
 @dataclass(slots=True)
 class Recorder:
     """What one trace has seen of `local_map` and `hint`.
 
     A mark in the graph is ``berthage.mark(tensor, tag)``; ``tags[tag]`` is ``(what, which, position)``: what is
-    ``in``, ``out``, ``grad-out``, ``grad-in`` (which: the region) or ``hint`` (which: the hint).
+    ``in``, ``out``, ``grad-out``, ``grad-in`` (which: the region), the same after ``t-`` (which: the template) or
+    ``hint`` (which: the hint). ``calls`` are the repeated layers: template and module.
     """
 
     regions: list[Declared] = field(default_factory=list)
     hints: list[Placements] = field(default_factory=list)
     tags: list[tuple[str, int, int]] = field(default_factory=list)
+    templates: list[Template] = field(default_factory=list)
+    calls: list[tuple[int, str]] = field(default_factory=list)
 
     def clear(self) -> None:
         """Forget everything."""
-        for what in (self.regions, self.hints, self.tags):
+        for what in (self.regions, self.hints, self.tags, self.templates, self.calls):
             what.clear()
 
     def mark(self, tensor: torch.Tensor, forward: str, backward: str, which: int, position: int) -> torch.Tensor:
@@ -84,7 +102,7 @@ def local_map(
     out_placements: Any,
     *,
     in_grad_placements: Sequence[Any] | None = None,
-) -> Callable[..., Any]:
+) -> LocalMapped:
     """Say that ``fn`` works on each rank's own shards, at placements that are fixed here.
 
     Without a plan the result just calls ``fn``. A plan runs ``fn`` on local shards; ``fn`` must give the
@@ -104,20 +122,33 @@ def local_map(
         A function of the same arguments as ``fn``.
     """
     several = isinstance(out_placements, (tuple, list)) and any(_is_entry(entry) for entry in out_placements)
-    outs = [to_codes(entry) for entry in out_placements] if several else [to_codes(out_placements)]
-    ins = [None if entry is None else to_codes(entry) for entry in in_placements]
-    grads: list[Placements | None] = [None] * len(ins)
+    outs = tuple(to_codes(entry) for entry in (out_placements if several else [out_placements]))
+    ins = tuple(None if entry is None else to_codes(entry) for entry in in_placements)
+    grads: tuple[Placements | None, ...] = (None,) * len(ins)
     if in_grad_placements is not None:
         if len(in_grad_placements) != len(ins):
             raise ValueError(f"local_map: {len(in_grad_placements)} gradient placements for {len(ins)} inputs")
-        grads = [None if entry is None else to_codes(entry) for entry in in_grad_placements]
+        grads = tuple(None if entry is None else to_codes(entry) for entry in in_grad_placements)
+    return LocalMapped(fn, ins, outs, grads)
 
-    def mapped(*args: Any) -> Any:
+
+@dataclass(frozen=True, slots=True)
+class LocalMapped:
+    """A function with declared placements; made by `local_map`."""
+
+    fn: Callable[..., Any]
+    inputs: tuple[Placements | None, ...]
+    outputs: tuple[Placements, ...]
+    gradients: tuple[Placements | None, ...]
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function, and record the call while a trace runs."""
         recorder = _RECORDER.get()
         if recorder is None:
-            return fn(*args)
-        if len(args) != len(ins):
-            raise ValueError(f"local_map: {len(args)} arguments for {len(ins)} placements of {_name(fn)}")
+            return self.fn(*args)
+        name = getattr(self.fn, "__qualname__", repr(self.fn))
+        if len(args) != len(self.inputs):
+            raise ValueError(f"local_map: {len(args)} arguments for {len(self.inputs)} placements of {name}")
         region = len(recorder.regions)
         placements: list[Placements] = []
         gradients: list[Placements | None] = []
@@ -125,21 +156,19 @@ def local_map(
         for position, argument in enumerate(args):
             if not isinstance(argument, torch.Tensor):
                 continue
-            declared = ins[position]
+            declared = self.inputs[position]
             if declared is None:
-                raise ValueError(f"local_map: argument {position} of {_name(fn)} is a tensor without a placement")
+                raise ValueError(f"local_map: argument {position} of {name} is a tensor without a placement")
             inner[position] = recorder.mark(argument, "in", "grad-in", region, len(placements))
             placements.append(declared)
-            gradients.append(grads[position])
-        recorder.regions.append(Declared(tuple(placements), tuple(outs), tuple(gradients), fn))
-        result = fn(*inner)
+            gradients.append(self.gradients[position])
+        recorder.regions.append(Declared(tuple(placements), self.outputs, tuple(gradients), self.fn))
+        result = self.fn(*inner)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if len(results) != len(outs) or not all(isinstance(tensor, torch.Tensor) for tensor in results):
-            raise ValueError(f"local_map: {_name(fn)} must return {len(outs)} tensors, one for each of its placements")
+        if len(results) != len(self.outputs) or not all(isinstance(tensor, torch.Tensor) for tensor in results):
+            raise ValueError(f"local_map: {name} must return {len(self.outputs)} tensors, one for each placement")
         marked = [recorder.mark(t, "out", "grad-out", region, position) for position, t in enumerate(results)]
         return type(result)(marked) if isinstance(result, (tuple, list)) else marked[0]
-
-    return mapped
 
 
 def hint(tensor: torch.Tensor, placements: Any) -> torch.Tensor:
@@ -244,7 +273,3 @@ def _code(placement: Any) -> int:
         if placement.is_shard() and placement.dim >= 0:
             return _SHARD + int(placement.dim)
     raise ValueError(f"{placement!r} is no placement: use 'R', 'S(0)', 'P', or a torch Placement with a dimension >= 0")
-
-
-def _name(fn: Callable[..., Any]) -> str:
-    return getattr(fn, "__qualname__", repr(fn))

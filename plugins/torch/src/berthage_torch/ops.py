@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-__all__ = ["RENAMED", "fused_rms_norm", "mark"]
+__all__ = ["RENAMED", "fused_rms_norm", "mark", "repeat", "repeat_backward"]
 
 _LIBRARY = torch.library.Library("berthage", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema in (
@@ -14,6 +15,8 @@ for _schema in (
     "rms_norm(Tensor tensor, int[] shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
     "rms_norm_backward(Tensor gradient, Tensor tensor, int[] shape, Tensor rstd, Tensor? weight, bool[2] wanted)"
     " -> (Tensor, Tensor)",
+    "repeat(Tensor[] tensors, Tensor[] likes, int call) -> Tensor[]",
+    "repeat_backward(Tensor[] gradients, Tensor[] likes, int call, int[] given, int[] wanted) -> Tensor[]",
 ):
     _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
 
@@ -27,6 +30,18 @@ RENAMED = {
 def mark(tensor: torch.Tensor, tag: int) -> torch.Tensor:
     """An identity that a trace records."""
     return torch.ops.berthage.mark.default(tensor, tag)  # type: ignore[no-any-return]
+
+
+def repeat(tensors: Sequence[torch.Tensor], likes: list[torch.Tensor], call: int) -> list[torch.Tensor]:
+    """Stands for a whole layer in a trace: tensors of its arguments to tensors like ``likes``."""
+    return list(torch.ops.berthage.repeat.default(list(tensors), likes, call))
+
+
+def repeat_backward(
+    gradients: list[torch.Tensor], likes: list[torch.Tensor], call: int, given: list[int], wanted: list[int]
+) -> list[torch.Tensor]:
+    """Stands for its backward: gradients of outputs ``given`` to gradients of arguments ``wanted``."""
+    return list(torch.ops.berthage.repeat_backward.default(gradients, likes, call, given, wanted))
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -117,6 +132,20 @@ def _rms_norm_backward_meta(
     of_weight = torch.empty_like(weight) if weight is not None and wanted[1] else tensor.new_empty(0)
     return torch.empty_like(tensor, memory_format=torch.contiguous_format), of_weight
 
+
+def _repeat_meta(tensors: list[torch.Tensor], likes: list[torch.Tensor], call: int) -> list[torch.Tensor]:
+    return [torch.empty_like(like) for like in likes]
+
+
+def _repeat_backward_meta(
+    gradients: list[torch.Tensor], likes: list[torch.Tensor], call: int, given: list[int], wanted: list[int]
+) -> list[torch.Tensor]:
+    return [torch.empty_like(like) for like in likes]
+
+
+# These two exist in a trace only, and are replaced by what they stand for.
+_LIBRARY.impl("repeat", _repeat_meta, "Meta")  # type: ignore[no-untyped-call]
+_LIBRARY.impl("repeat_backward", _repeat_backward_meta, "Meta")  # type: ignore[no-untyped-call]
 
 for _name, _kernel, _meta in (
     ("mark", _mark_kernel, _mark_meta),

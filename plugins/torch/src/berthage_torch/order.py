@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 
 from .graph import LocalMap, Node, Ref, with_inputs
@@ -29,12 +30,13 @@ def name_casts(nodes: list[Node], gradients: Iterable[Ref]) -> None:
             node = nodes[node.inputs[0].node]
 
 
-def arrange(loose: Loose) -> tuple[list[Node], dict[int, Ref | int]]:
+def arrange(loose: Loose) -> tuple[list[Node], dict[int, Ref | int], dict[str, str]]:
     """Number the nodes anew, in topological order.
 
     Parameters are cast when the trace starts and gradients when it ends, which would keep both forms of all of them
     alive at once; here the first is put off until the use, and the second done as soon as the gradient is there.
-    Returns the nodes, and for each old number the new one, or the output that stands for it.
+    Returns the nodes, for each old number the new one or the output that stands for it, and for each node that is one in
+    the torch graph its name there.
     """
     order = _Order(loose)
     present = [node for node in loose.nodes if node is not None]
@@ -56,7 +58,8 @@ def arrange(loose: Loose) -> tuple[list[Node], dict[int, Ref | int]]:
             order.emit(node.index)
     for node in present:
         order.emit(node.index)
-    return order.finished()
+    nodes, place = order.finished()
+    return nodes, place, order.traced
 
 
 class _Order:
@@ -65,6 +68,8 @@ class _Order:
         self.place: dict[int, int] = {}
         self.done: list[Node] = []
         self.casts: dict[int, list[int]] = {}
+        self.names: Counter[str] = Counter()
+        self.traced: dict[str, str] = {}
         for node in loose.nodes:
             if node is not None and node.role == "gradient-cast":
                 self.casts.setdefault(loose.resolve(node.inputs[0]).node, []).append(node.index)
@@ -98,10 +103,25 @@ class _Order:
         path = node.path
         if not path and node.phase == "backward" and node.inputs:
             path = self.done[new(node.inputs[-1]).node].path
-        name = f"{node.op.removeprefix('berthage.')}_{index}" if node.local_map is not None else node.name
+        name = self._name(node, path)
+        if node.name:
+            self.traced[name] = node.name
         args = replace_refs(node.args, new)
         kwargs = tuple((key, replace_refs(value, new)) for key, value in node.kwargs)
         return with_inputs(dataclasses.replace(node, index=index, name=name, args=args, kwargs=kwargs, path=path))
+
+    def _name(self, node: Node, path: str) -> str:
+        """A name that does not depend on what else is in the graph: module, operation, and a count if need be."""
+        if node.kind == "op":
+            short = node.op.split(".")[1]
+            if node.phase == "backward":
+                short = f"backward.{short.removesuffix('_backward')}"
+            name = f"{path}/{short}" if path else short
+        else:
+            name = node.fqn if node.kind in ("parameter", "buffer") else f"{node.kind}:{node.fqn}"
+        self.names[name] += 1
+        count = self.names[name]
+        return name if count == 1 else f"{name}_{count - 1}"
 
     def finished(self) -> tuple[list[Node], dict[int, Ref | int]]:
         place: dict[int, Ref | int] = dict(self.place)

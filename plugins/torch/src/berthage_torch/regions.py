@@ -11,9 +11,9 @@ from .errors import TraceError
 from .graph import LocalMap, Node, Placements, Ref, Region, TensorMeta, with_inputs
 from .marks import Declared, Recorder, cotangents, derived_gradients
 
-__all__ = ["Loose", "collapse"]
+__all__ = ["MARK", "Loose", "collapse", "replace_refs"]
 
-_MARK = "berthage.mark.default"
+MARK = "berthage.mark.default"
 
 
 @dataclass
@@ -44,7 +44,7 @@ def collapse(nodes: list[Node], recorder: Recorder) -> Loose:
     loose = Loose(list(nodes))
     marks: dict[tuple[int, str], dict[int, int]] = {}
     for node in nodes:
-        if node.op != _MARK:
+        if node.op != MARK:
             continue
         what, which, position = recorder.tags[node.args[1]]
         if what == "hint":
@@ -133,7 +133,7 @@ def _inside(
         node = nodes[index]
         if index in found or index in stops or outside(node):
             continue
-        if node.kind not in ("op", "constant") or node.op == _MARK:
+        if node.kind not in ("op", "constant") or node.op == MARK:
             what = f"{node.kind} {node.fqn!r}" if node.fqn else f"tensor {node.name!r}"
             raise TraceError(
                 f"the local_map region in module {path!r} uses {what}, which is not among its arguments: "

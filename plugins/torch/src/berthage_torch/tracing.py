@@ -15,6 +15,7 @@ from .convert import convert
 from .errors import TraceError
 from .graph import OpGraph
 from .policy import MixedPrecision
+from .repeats import UnrepeatableError
 
 __all__ = ["MixedPrecision", "at_batch", "trace"]
 
@@ -28,6 +29,7 @@ def trace(
     device: str = "cpu",
     attention: str = "gpu",
     dynamic_batch: bool = False,
+    repeat_layers: bool = True,
 ) -> OpGraph:
     """Trace one training step: forward, and backward from the tangents of the outputs.
 
@@ -44,6 +46,8 @@ def trace(
             to the CPU flash kernel; ``math`` pins nothing.
         dynamic_batch: Keep the batch size, the first dimension of every input that has the first input's, as a
             symbol, so that `at_batch` gives the graph for others.
+        repeat_layers: Run layers that are exact repetitions of each other once, and copy what the first did. The graph
+            is the same, but the torch graph behind it (``fx``) has calls in the place of the copies.
 
     Raises:
         TraceError: The model cannot be traced; the message names operation and module, and says the way out.
@@ -59,17 +63,28 @@ def trace(
         env = ShapeEnv()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
     args, named = _arguments(inputs, kwargs or {}, fake_mode, device)
-    captured = capture(
-        model,
-        args,
-        named,
-        policy=policy,
-        device=device,
-        attention=attention,
-        dynamic_batch=dynamic_batch,
-        fake_mode=fake_mode,
-    )
-    return convert(captured)
+
+    def traced(repeat: bool) -> OpGraph:
+        return convert(
+            capture(
+                model,
+                args,
+                named,
+                policy=policy,
+                device=device,
+                attention=attention,
+                dynamic_batch=dynamic_batch,
+                fake_mode=fake_mode,
+                repeat=repeat,
+            )
+        )
+
+    if not repeat_layers:
+        return traced(repeat=False)
+    try:
+        return traced(repeat=True)
+    except UnrepeatableError:
+        return traced(repeat=False)
 
 
 def at_batch(graph: OpGraph, batch: int) -> OpGraph:
