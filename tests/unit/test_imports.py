@@ -34,6 +34,12 @@ def test_nothing_heavy_is_imported(statement: str) -> None:
     assert not imported & set(HEAVY)
 
 
+def test_listing_everything_imports_no_numpy() -> None:
+    kinds = "solvers formats reductions cost_models seeders front_ends commands plugins".split()
+    listing = "; ".join(f"registry.{kind}" for kind in kinds)
+    assert "numpy" not in _imported_by(f"from berthage import load_registry; registry = load_registry(); {listing}")
+
+
 def test_every_public_name_exists_and_is_documented() -> None:
     import berthage
 
