@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from berthage import PlacementProblem, ProblemBuilder
 
 pytest.importorskip("numba")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from berthage import PlacementProblem, Reason, SolveResult, read_problem, solve
 
 pytest.importorskip("numba")

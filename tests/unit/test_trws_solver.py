@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from berthage import Limit, OptionError, PlacementProblem, ProblemBuilder, Reason, SolveResult, solve
 from berthage.testing import brute_force
 
@@ -192,6 +193,7 @@ def test_naming_the_solver_imports_no_numba() -> None:
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
+
     from berthage_trws.jit import kernel
 
     real = numba.njit
