@@ -20,7 +20,7 @@ LEAST_CELLS = 1024
 """Smaller tables are not searched for equal rows: a message over them costs less than mapping would save."""
 
 MAP_COST = 12
-"""Cells whose message time equals mapping one label to its class and back (measured)."""
+"""Cells whose message time equals mapping one label to its class and back: an estimate, some 1.5 ns at 8 Gcell/s."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
