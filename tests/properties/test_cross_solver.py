@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +18,10 @@ from berthage import (
     evaluate,
     load_registry,
     solve,
+    write_problem,
 )
 from berthage.testing import brute_force, known_answers, verify_bound, verify_feasible
+from berthage.testing.kit.processes import run_child
 from berthage.testing.strategies import Costs, Feature, infeasible_problems, problems
 
 TAME = (Costs.FLAT, Costs.INTEGER, Costs.EIGHTHS, Costs.FLOAT)
@@ -101,3 +105,18 @@ def test_a_solution_of_one_is_a_warm_start_of_another(registry: Registry) -> Non
         result = solve(case.problem, info.name, warm_start=case.assignment, time_limit=20, registry=registry)
         assert result.objective == case.objective, info.name
         assert evaluate(case.problem, result.require()).feasible
+
+
+def test_presolve_gives_the_same_answer_in_every_process(tmp_path: Path) -> None:
+    files = []
+    for case in known_answers():
+        if not any(table.kind == "lazy" for table in case.problem.tables):
+            files.append(str(tmp_path / f"{case.name}.berthage"))
+            write_problem(case.problem, files[-1])
+    name = next(iter(_usable(load_registry()))).name
+    request = {"solver": name, "options": {}, "time_limit": 20, "presolve": True, "files": files}
+    answers = [
+        run_child("solve", {**request, "threads": threads}, hash_seed=seed) for seed, threads in ((3, 1), (4, 2))
+    ]
+    assert len(answers[0]) == len(files)
+    assert answers[0] == answers[1]

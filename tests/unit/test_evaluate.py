@@ -224,3 +224,19 @@ def test_the_empty_problem_costs_its_constant() -> None:
     found = evaluate(b.build(), [])
     assert (found.objective, found.feasible) == (4, True)
     assert evaluate(b.build(), np.zeros(0, dtype=np.int64)).objective == 4
+
+
+def test_core_and_the_evaluator_forgive_the_same_rounding() -> None:
+    from berthage import Reason, SolverOutcome, Termination, solve
+    from berthage.testing import brute_force, reference_evaluate
+
+    # The least possible sum is below the lower limit, by less than what the (larger) upper limit lets pass.
+    b = ProblemBuilder()
+    b.add_variable("a", 1)
+    b.add_budget("sum", {"a": [1.5 - 1e-7]}, lower=1.5, upper=1e6)
+    problem = b.build()
+    assert evaluate(problem, [0]).feasible
+    assert reference_evaluate(problem, [0]).feasible
+    assert brute_force(problem).feasible
+    answer = SolverOutcome(Termination(Reason.OPTIMAL), np.zeros(1, dtype=np.int32), 0.0)
+    assert solve(problem, lambda *_: answer, presolve=False).termination.reason is Reason.OPTIMAL

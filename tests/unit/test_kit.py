@@ -105,7 +105,7 @@ def test_an_honest_solver_passes_every_check(module: types.ModuleType) -> None:
     assert len(names) == len(solver_checks())
     ran = 0
     for name in names:
-        if "process" in name or "interruption" in name or "hooks" in name:
+        if "process" in name or "interruption" in name or "hooks" in name or "lazy" in name:
             continue
         test = getattr(tests, name)
         if name == "test_known_answer":
@@ -114,7 +114,7 @@ def test_an_honest_solver_passes_every_check(module: types.ModuleType) -> None:
         else:
             test()
         ran += 1
-    assert ran == len(solver_checks()) - 3
+    assert ran == len(solver_checks()) - 4
 
 
 def test_a_merely_feasible_answer_is_not_enough_for_an_exact_solver(module: types.ModuleType) -> None:
@@ -201,6 +201,12 @@ def test_ignoring_budgets_that_were_not_promised_is_found(module: types.ModuleTy
     tests = solver_class(module, blind, promises)
     tests.test_agrees_with_brute_force()
     fails(tests.test_refuses_what_it_does_not_take)
+
+
+def test_pricing_a_lazy_table_whole_is_found(module: types.ModuleType) -> None:
+    fails(solver_class(module, honest, frozenset(Capability)).test_lazy_tables_are_not_priced_whole, "priced")
+    with pytest.raises(pytest.skip.Exception, match="lazy-tables"):
+        solver_class(module, honest).test_lazy_tables_are_not_priced_whole()
 
 
 def test_checks_can_be_left_out_by_name_and_with_a_reason_only() -> None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from berthage import ClassedTable, CostTable, DenseTable, PlacementProblem
-from berthage.problem import RelationKind
+from berthage.problem import IntervalBudget, LinearBudget, RelationKind
 
 __all__ = ["ReferenceValue", "reference_evaluate"]
 
@@ -61,11 +61,11 @@ def reference_evaluate(problem: PlacementProblem, assignment: Sequence[int]) -> 
     forbidden = any(term is None for term in terms)
     violated = set(_broken_relations(problem, choice))
     penalty = Fraction(0)
-    for name, excess, price in _budget_excesses(problem, choice):
-        if excess > 0 and price is None:
+    for name, excess, price, forgiven in _budget_excesses(problem, choice):
+        if price is not None:
+            penalty += excess * Fraction(price)
+        elif excess > forgiven:
             violated.add(name)
-        elif excess > 0:
-            penalty += excess * Fraction(price or 0)
     cost = None if forbidden else sum((t for t in terms if t is not None), Fraction(0)) + penalty
     return ReferenceValue(cost=cost, violated=frozenset(violated), forbidden=forbidden)
 
@@ -113,16 +113,18 @@ def _broken_relations(problem: PlacementProblem, choice: list[int]) -> list[str]
     return broken
 
 
-def _budget_excesses(problem: PlacementProblem, choice: list[int]) -> list[tuple[str, Fraction, float | int | None]]:
-    """(name, amount outside the limits, price) of every budget."""
-    found: list[tuple[str, Fraction, float | int | None]] = []
+def _budget_excesses(
+    problem: PlacementProblem, choice: list[int]
+) -> list[tuple[str, Fraction, float | int | None, Fraction]]:
+    """(name, amount outside the limits, price, rounding forgiven) of every budget."""
+    found: list[tuple[str, Fraction, float | int | None, Fraction]] = []
     for linear in problem.linear_budgets:
         used = Fraction(0)
         for i, v in enumerate(linear.variables.tolist()):
             used += _weight(linear.weights[int(linear.ptr[i]) + choice[v]])
         over = Fraction(0) if math.isinf(linear.upper) else used - _weight(linear.upper)
         under = Fraction(0) if math.isinf(linear.lower) else _weight(linear.lower) - used
-        found.append((linear.name, max(over, under, Fraction(0)), linear.price))
+        found.append((linear.name, max(over, under, Fraction(0)), linear.price, _forgiven(linear)))
     for interval in problem.interval_budgets:
         rows = [
             (int(start), int(stop), _weight(interval.weights[int(interval.ptr[i]) + choice[int(v)]]))
@@ -133,8 +135,19 @@ def _budget_excesses(problem: PlacementProblem, choice: list[int]) -> list[tuple
             (sum((w for a, b, w in rows if a <= t < b), Fraction(0)) for t in {a for a, _, _ in rows}),
             default=Fraction(0),
         )
-        found.append((interval.name, max(peak - _weight(interval.limit), Fraction(0)), interval.price))
+        found.append(
+            (interval.name, max(peak - _weight(interval.limit), Fraction(0)), interval.price, _forgiven(interval))
+        )
     return found
+
+
+def _forgiven(budget: LinearBudget | IntervalBudget) -> Fraction:
+    """Hard budgets over floats forgive a relative 1e-9 of their limit (at least 1e-9); over whole numbers nothing."""
+    if budget.weights.dtype.kind != "f":
+        return Fraction(0)
+    ends = (budget.limit,) if isinstance(budget, IntervalBudget) else (budget.upper, budget.lower)
+    scale = next((abs(Fraction(float(end))) for end in ends if math.isfinite(end)), Fraction(0))
+    return Fraction(1e-9) * max(Fraction(1), scale)
 
 
 def _weight(value: object) -> Fraction:

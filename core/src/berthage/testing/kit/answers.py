@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from berthage import Capability, PlacementProblem, ProblemBuilder, Reason
+from berthage import Capability, LazyTable, PlacementProblem, ProblemBuilder, Reason
 from berthage.testing.kit.checks import Check, check
 from berthage.testing.kit.solver_kit import SolverKit
 from berthage.testing.known import KnownAnswer, known_answers
+from berthage.testing.lazy import ArrayOracle
 from berthage.testing.oracle import brute_force
 from berthage.testing.strategies import Costs, Feature, infeasible_problems, problems, trees
 from berthage.testing.transforms import Transformed, permuted, relabelled, scaled, shifted, turned
@@ -127,6 +128,21 @@ def enormous_costs_are_survived(kit: SolverKit) -> None:
         assert result.objective == 2.5
 
 
+@check(needs=(Capability.LAZY_TABLES,))
+def lazy_tables_are_not_priced_whole(kit: SolverKit) -> None:
+    """Where cheap bounds rule out nearly every pair, most entries of a lazy table are never priced."""
+    size = 60
+    table = LazyTable(ArrayOracle(np.random.default_rng(0).random((size, size)), slack=1.0))
+    b = ProblemBuilder("lazy")
+    b.add_variable("a", size, [10.0 * label for label in range(size)])
+    b.add_variable("b", size, [10.0 * label for label in range(size)])
+    b.add_pairwise("a", "b", table)
+    result = kit.solve(b.build())
+    assert table.calls <= size * size // 2, f"{table.calls} of {size * size} entries were priced"
+    if kit.exact:
+        assert result.require().tolist() == [0, 0]
+
+
 ANSWER_CHECKS: tuple[Check, ...] = (
     known_answer,
     agrees_with_brute_force,
@@ -137,4 +153,5 @@ ANSWER_CHECKS: tuple[Check, ...] = (
     presolve_changes_nothing,
     changes_act_as_they_should,
     enormous_costs_are_survived,
+    lazy_tables_are_not_priced_whole,
 )
