@@ -24,7 +24,7 @@ from .errors import TraceError
 from .fused import FusedOps
 from .marks import Recorder, recording
 from .policy import MixedPrecision, cast_input, cast_parameter
-from .repeats import Repeater, find_layers
+from .repeats import Repeater, UnrepeatableError, find_layers
 from .troubles import explain_failure
 
 __all__ = ["Batch", "Capture", "capture"]
@@ -105,6 +105,17 @@ class _Paths:
             fx_traceback.current_meta["custom"] = {PATH: self.stack[-1]}
 
     @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """For what no module runs: the casts of parameters."""
+        self.stack.append("")
+        self._publish()
+        try:
+            yield
+        finally:
+            self.stack.pop()
+            self._publish()
+
+    @contextlib.contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
         handles = []
         try:
@@ -147,6 +158,7 @@ def capture(
     """Capture the joint graph of ``model(*args, **kwargs)``.
 
     Raises:
+        UnrepeatableError: Only without ``repeat`` can it be traced.
         TraceError: It cannot be traced; the message names operation and module.
     """
     parameters, parameter_names = _copies(model.named_parameters(remove_duplicate=False), "p", fake_mode, device)
@@ -158,8 +170,16 @@ def capture(
     batch = _batch(given, fake_mode) if dynamic_batch else None
     tensors = tuple(_empty(tensor, fake_mode, device, batch) for tensor in given)
     paths, recorder, seen = _Paths(), Recorder(), {}
+    late: set[str] = set()  # cast by the layer that they belong to
     layers = find_layers(model) if repeat else {}
-    repeater = Repeater(recorder, layers)
+    prefixes = tuple(f"{path}." for path, _ in layers.values())
+    within = {key for key, names in parameter_names.items() if all(name.startswith(prefixes) for name in names)}
+
+    def cast(parameter: torch.Tensor) -> torch.Tensor:
+        with paths.outside():
+            return cast_parameter(parameter, policy)
+
+    repeater = Repeater(recorder, layers, cast)
 
     def run(root: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         values = [leaf for _, leaf in leaves]
@@ -168,7 +188,8 @@ def capture(
         again_args, again_kwargs = pytree.tree_unflatten(values, spec)
         state: dict[str, torch.Tensor] = {}
         for name, names in parameter_names.items():
-            state[names[0]] = cast_parameter(getattr(root, name), policy)
+            parameter = getattr(root, name)
+            state[names[0]] = parameter if name in late else cast(parameter)
         for name, names in buffer_names.items():
             state[names[0]] = getattr(root, name)
         # The metadata pass and the recording pass both come through here; the last one counts.
@@ -193,7 +214,9 @@ def capture(
                 stack.enter_context(torch.device(device))
             stack.enter_context(paths.watching(model))
             stack.enter_context(recording(recorder))
+            late.clear()
             if not functionalize:
+                late.update(within)
                 stack.enter_context(repeater.watching())
             stack.enter_context(_quiet())
             return aot_export_joint_with_descriptors(
@@ -210,7 +233,9 @@ def capture(
         joint = export(functionalize=bool(buffers) and model.training and _changes_buffers(model))
         if any(_in_place(node) for node in joint.graph_module.graph.nodes):
             joint = export(functionalize=True)
-    except TraceError:
+        if policy is not None and late:
+            _check_use(joint.graph_module.graph, late)
+    except (TraceError, UnrepeatableError):
         raise
     except Exception as error:
         raise explain_failure(error, paths.failed or paths.current) from error
@@ -292,6 +317,18 @@ def _changes_buffers(model: nn.Module) -> bool:
 
 def _in_place(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _check_use(graph: torch.fx.Graph, late: set[str]) -> None:
+    """Parameters that a layer casts may be used by nothing else, which would see them as they are stored."""
+    casts = (torch.ops.aten._to_copy.default, torch.ops.aten.view.default)
+    for node in graph.find_nodes(op="placeholder"):
+        if getattr(node.meta.get("desc"), "target", None) not in late:
+            continue
+        for user in node.users:
+            target = user.target
+            if not (isinstance(target, torch._ops.OpOverload) and (target.namespace == "berthage" or target in casts)):
+                raise UnrepeatableError(f"a parameter of a layer is used by {user}, outside it")
 
 
 @contextlib.contextmanager

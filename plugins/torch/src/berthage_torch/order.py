@@ -35,8 +35,8 @@ def arrange(loose: Loose) -> tuple[list[Node], dict[int, Ref | int], dict[str, s
 
     Parameters are cast when the trace starts and gradients when it ends, which would keep both forms of all of them
     alive at once; here the first is put off until the use, and the second done as soon as the gradient is there.
-    Returns the nodes, for each old number the new one or the output that stands for it, and for each node that is one in
-    the torch graph its name there.
+    Returns the nodes; for each old number the new one, or the output that stands for it; and the names in the torch
+    graph of the nodes that are in it.
     """
     order = _Order(loose)
     present = [node for node in loose.nodes if node is not None]

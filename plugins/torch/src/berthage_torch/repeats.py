@@ -8,7 +8,7 @@ layers runs as the model says. Where anything is in doubt the layer is traced li
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -44,11 +44,17 @@ def find_layers(model: nn.Module, least: int = 3) -> dict[nn.Module, tuple[str, 
 
 
 class Repeater:
-    """Calls layers; what a `Recorder` holds of it is read when the graph is converted."""
+    """Calls layers; what a `Recorder` holds of it is read when the graph is converted.
 
-    def __init__(self, recorder: Recorder, layers: dict[nn.Module, tuple[str, Any]]) -> None:
+    Layers get their parameters as they are stored, and see them cast: so a layer that is not run casts nothing.
+    """
+
+    def __init__(
+        self, recorder: Recorder, layers: dict[nn.Module, tuple[str, Any]], cast: Callable[[torch.Tensor], torch.Tensor]
+    ) -> None:
         self._recorder = recorder
         self._layers = layers
+        self._cast = cast
         self._keys: dict[Any, int] = {}
         self._inside = False
 
@@ -76,11 +82,12 @@ class Repeater:
     def _call(self, layer: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         path, signature = self._layers[layer]
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        state = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+        parameters = dict(layer.named_parameters())
+        state = {**parameters, **dict(layer.named_buffers())}
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         rest = tuple(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
         if not all(isinstance(leaf, _PLAIN) for leaf in rest):
-            return forward(*args, **kwargs)
+            return self._run(layer, state, parameters, args, kwargs)
         tensors += state.values()
         key = (signature, str(spec), repr(rest), torch.is_grad_enabled(), _kinds(tensors))
         if key in self._keys:
@@ -96,12 +103,8 @@ class Repeater:
         values = [next(supply) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         again_args, again_kwargs = pytree.tree_unflatten(values, spec)
         before = _signature(layer)
-        self._inside = True
-        try:
-            inner = dict(zip(state, supply, strict=True))
-            result = torch.func.functional_call(layer, inner, again_args, again_kwargs)
-        finally:
-            self._inside = False
+        inner = dict(zip(state, supply, strict=True))
+        result = self._run(layer, inner, parameters, again_args, again_kwargs)
         outputs, out_spec = pytree.tree_flatten(result)
         changed = _signature(layer) != before or pytree.tree_structure((again_args, again_kwargs)) != spec
         if all(isinstance(output, torch.Tensor) for output in outputs) and not changed:
@@ -116,6 +119,16 @@ class Repeater:
             for i, o in enumerate(outputs)
         ]
         return pytree.tree_unflatten(marked, out_spec)
+
+    def _run(
+        self, layer: nn.Module, state: dict[str, torch.Tensor], parameters: Iterable[str], args: Any, kwargs: Any
+    ) -> Any:
+        cast = {name: self._cast(state[name]) for name in parameters}
+        self._inside = True
+        try:
+            return torch.func.functional_call(layer, {**state, **cast}, args, kwargs)
+        finally:
+            self._inside = False
 
 
 class _Repeat(torch.autograd.Function):
