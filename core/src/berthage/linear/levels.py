@@ -32,8 +32,10 @@ def objective_factor(program: LinearProgram) -> float:
     median, top = float(np.median(cost)), float(cost.max())
     if 2.0**-3 <= median <= 2.0**17 and top <= _LARGEST_COST:
         return 1.0
-    typical = float(np.rint(np.log2(_TYPICAL_COST / median)))
-    return float(2.0 ** min(typical, np.floor(np.log2(_LARGEST_COST / top))))
+    # Differences of logarithms, and a cap: a quotient by a subnormal cost would be inf.
+    typical = float(np.rint(np.log2(_TYPICAL_COST) - np.log2(median)))
+    most = float(np.floor(np.log2(_LARGEST_COST) - np.log2(top)))
+    return float(2.0 ** min(typical, most, 900.0))
 
 
 def cost_levels(program: LinearProgram) -> tuple[float, ...]:

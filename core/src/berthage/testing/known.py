@@ -173,6 +173,13 @@ def _tiny() -> KnownAnswer:
     return KnownAnswer("tiny-costs", b.build(), -0.5, (0, 0))
 
 
+def _subnormal() -> KnownAnswer:
+    # The least positive float: 1 divided by it is inf.
+    b = ProblemBuilder("subnormal cost")
+    b.add_variable("a", 2, [0.0, 5e-324])
+    return KnownAnswer("subnormal-cost", b.build(), 0)
+
+
 def _tie() -> KnownAnswer:
     b = ProblemBuilder("tie")
     b.add_variable("a", 3, [0, 2, 5])
@@ -339,6 +346,7 @@ _PLAIN: tuple[Maker, ...] = (
     _names,
     _big,
     _tiny,
+    _subnormal,
 )
 _RELATIONS: tuple[Maker, ...] = (_tie, _tie_map, _tie_chain, _relations)
 _BUDGETS: tuple[Maker, ...] = (_linear, _equality, _least, _bytes, _interval, _soft_linear, _soft_interval)

@@ -12,10 +12,6 @@ from berthage.linear import LinearProgram
 
 __all__ = ["Compressed", "Cut", "coarse_budgets", "compress", "drop_useless", "with_cuts"]
 
-_LEAST_TOP = 2.0**10
-_MOST_TOP = 2.0**40
-_MOST_LIFT = 100
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
