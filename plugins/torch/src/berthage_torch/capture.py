@@ -25,6 +25,7 @@ from .fused import FusedOps
 from .marks import Recorder, recording
 from .policy import MixedPrecision, cast_input, cast_parameter
 from .repeats import Repeater, UnrepeatableError, find_layers
+from .state import call_with, places
 from .troubles import explain_failure
 
 __all__ = ["Batch", "Capture", "capture"]
@@ -163,6 +164,8 @@ def capture(
     """
     parameters, parameter_names = _copies(model.named_parameters(remove_duplicate=False), "p", fake_mode, device)
     buffers, buffer_names = _copies(model.named_buffers(remove_duplicate=False), "b", fake_mode, device)
+    roots = {name: key for key, names in {**parameter_names, **buffer_names}.items() for name in names}
+    held = {place: roots[place] for table in places(model) for place in table}
     leaves, spec = pytree.tree_flatten_with_path((args, dict(kwargs)))
     at = [i for i, (_, leaf) in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     input_names = tuple(_input_name(leaves[i][0]) for i in at)
@@ -186,18 +189,15 @@ def capture(
         for i, tensor in zip(at, inputs, strict=True):
             values[i] = cast_input(tensor, policy)
         again_args, again_kwargs = pytree.tree_unflatten(values, spec)
-        state: dict[str, torch.Tensor] = {}
-        for name, names in parameter_names.items():
-            parameter = getattr(root, name)
-            state[names[0]] = parameter if name in late else cast(parameter)
-        for name, names in buffer_names.items():
-            state[names[0]] = getattr(root, name)
+        seen_by = {name: tensor if name in late else cast(tensor) for name, tensor in root.named_parameters()}
+        seen_by.update(root.named_buffers())
+        state = {place: seen_by[name] for place, name in held.items()}
         # The metadata pass and the recording pass both come through here; the last one counts.
         recorder.clear()
         repeater.clear()
         paths.stack[:] = [""]
         with FusedOps(attention):
-            result = torch.func.functional_call(model, state, again_args, again_kwargs)
+            result = call_with(model, state, again_args, again_kwargs)
         outputs = _tensor_outputs(result)
         seen["outputs"] = tuple(name for name, _ in outputs)
         if not outputs:

@@ -154,7 +154,7 @@ def _region(
     where: dict[Ref, Ref] = {}
     for entry, source in zip(entries, sources, strict=True):
         where[Ref(source, 0)] = Ref(len(inner), 0)
-        inner.append(Node(len(inner), entry.name, "input", outputs=entry.outputs, phase=entry.phase))
+        inner.append(Node(len(inner), f"given_{len(inner)}", "input", outputs=entry.outputs, phase=entry.phase))
     for ref in saved or ():
         where[ref] = Ref(len(inner), 0)
         meta = nodes[ref.node].outputs[ref.output]
@@ -165,7 +165,9 @@ def _region(
             where[Ref(index, output)] = Ref(len(inner), output)
         args = replace_refs(node.args, where.__getitem__)
         kwargs = tuple((key, replace_refs(value, where.__getitem__)) for key, value in node.kwargs)
-        inner.append(with_inputs(dataclasses.replace(node, index=len(inner), args=args, kwargs=kwargs)))
+        at = len(inner)
+        name = f"{node.op.split('.')[1]}_{at}" if node.op else f"{node.kind}_{at}"
+        inner.append(with_inputs(dataclasses.replace(node, index=at, name=name, args=args, kwargs=kwargs)))
     return inner, where
 
 

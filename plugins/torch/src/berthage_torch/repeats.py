@@ -18,6 +18,7 @@ from torch import nn
 
 from . import ops
 from .marks import LocalMapped, Recorder, Template
+from .state import call_with, places
 
 __all__ = ["Repeater", "UnrepeatableError", "find_layers"]
 
@@ -82,13 +83,15 @@ class Repeater:
     def _call(self, layer: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         path, signature = self._layers[layer]
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        parameters = dict(layer.named_parameters())
-        state = {**parameters, **dict(layer.named_buffers())}
+        parameters, buffers = places(layer)
+        state = {**parameters, **buffers}
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         rest = tuple(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
         if not all(isinstance(leaf, _PLAIN) for leaf in rest):
             return self._run(layer, state, parameters, args, kwargs)
-        tensors += state.values()
+        arguments = len(tensors)
+        held = {id(t): t for t in state.values()}
+        tensors += held.values()
         key = (signature, str(spec), repr(rest), torch.is_grad_enabled(), _kinds(tensors))
         if key in self._keys:
             template = self._recorder.templates[self._keys[key]]
@@ -103,11 +106,14 @@ class Repeater:
         values = [next(supply) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         again_args, again_kwargs = pytree.tree_unflatten(values, spec)
         before = _signature(layer)
-        inner = dict(zip(state, supply, strict=True))
+        inside = dict(zip(held, marked[arguments:], strict=True))
+        inner = {name: inside[id(t)] for name, t in state.items()}
         result = self._run(layer, inner, parameters, again_args, again_kwargs)
         outputs, out_spec = pytree.tree_flatten(result)
-        changed = _signature(layer) != before or pytree.tree_structure((again_args, again_kwargs)) != spec
-        if all(isinstance(output, torch.Tensor) for output in outputs) and not changed:
+        after, after_spec = pytree.tree_flatten((again_args, again_kwargs))
+        if after_spec != spec or any(one is not two for one, two in zip(after, values, strict=True)):
+            raise UnrepeatableError("a layer changes the containers that it is given")
+        if all(isinstance(output, torch.Tensor) for output in outputs) and _signature(layer) == before:
             self._keys[key] = number
             self._recorder.templates[number] = Template(
                 path,
@@ -123,10 +129,11 @@ class Repeater:
     def _run(
         self, layer: nn.Module, state: dict[str, torch.Tensor], parameters: Iterable[str], args: Any, kwargs: Any
     ) -> Any:
-        cast = {name: self._cast(state[name]) for name in parameters}
+        cast = {key: self._cast(t) for key, t in {id(state[name]): state[name] for name in parameters}.items()}
+        inner = {**state, **{name: cast[id(state[name])] for name in parameters}}
         self._inside = True
         try:
-            return torch.func.functional_call(layer, {**state, **cast}, args, kwargs)
+            return call_with(layer, inner, args, kwargs)
         finally:
             self._inside = False
 
