@@ -426,6 +426,26 @@ def test_sums_beyond_floats_are_not_combined() -> None:
     assert reduced.bound_error == 0
 
 
+def test_float_budgets_stay_equalities_when_constants_are_taken_off() -> None:
+    b = ProblemBuilder("equality")
+    b.add_variable("x", 3)
+    b.add_variable("y", 2)
+    b.add_variable("fixed", 1)
+    b.add_budget("sum", {"x": [1, 7, 0], "y": [0, 7], "fixed": [-0.5]}, lower=6.5, upper=6.5)
+    reduced, _ = solved(b.build(), ("single-labels",))
+    (budget,) = reduced.parts[0].linear_budgets
+    assert budget.lower == budget.upper == 7
+    b = ProblemBuilder("large")
+    b.add_variable("x", 2)
+    b.add_variable("y", 2)
+    b.add_variable("fixed", 1)
+    b.add_budget("sum", {"x": [0, 3.5], "y": [0, 1.5], "fixed": [1e10]}, upper=1e10)
+    problem = b.build()
+    assert evaluate(problem, [1, 1, 0]).feasible  # within the slack that float budgets of this size have
+    (part,) = engine.reduce_problem(problem, ("single-labels",)).parts
+    assert evaluate(part, [1, 1]).feasible
+
+
 @pytest.mark.parametrize("case", known_answers(), ids=lambda case: case.name)
 def test_known_answers(case: KnownAnswer) -> None:
     reduced = engine.reduce_problem(case.problem, ALL)

@@ -260,13 +260,15 @@ def _budgets(work: Work, new_of: Array) -> tuple[tuple[LinearBudget, ...], tuple
 def _limits(head: Head) -> tuple[int | float, int | float]:
     """Limits of what is left of a linear budget.
 
-    `evaluate` grants hard budgets with float weights a slack relative to the limit; the part of the original slack that
-    the smaller limit no longer earns is added, so that the same assignments stay feasible.
+    `evaluate` grants hard budgets with float weights a slack relative to the limit; what the new limit earns less (or
+    more) than the original one is made up for, so that the same assignments stay feasible.
     """
     lower, upper = head.lower, head.upper
     if head.tolerance:
         earned = FLOAT_TOLERANCE * max(1.0, abs(float(upper if math.isfinite(upper) else lower)))
-        lower, upper = lower - (head.tolerance - earned), upper + (head.tolerance - earned)
+        missing = head.tolerance - earned
+        if lower - missing <= upper + missing:
+            lower, upper = lower - missing, upper + missing
     return lower, upper
 
 
