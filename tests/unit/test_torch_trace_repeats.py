@@ -172,3 +172,11 @@ def test_a_module_under_several_names_stays_as_it_was() -> None:
     assert layer.linear.weight is weight
     assert type(layer.linear.weight) is nn.Parameter
     assert graphs[0].parameters["layers.0.linear.weight"] == graphs[0].parameters["layers.1.linear.weight"]
+
+
+def test_a_layer_that_is_called_twice() -> None:
+    class Twice(Stack):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(super().forward(x))
+
+    both(Twice([Layer() for _ in range(4)]), (torch.randn(2, 4),), policy=POLICY)

@@ -36,7 +36,9 @@ def find_layers(model: nn.Module, least: int = 3) -> dict[nn.Module, tuple[str, 
     for path, container in model.named_modules():
         if not isinstance(container, (nn.ModuleList, nn.Sequential)) or len(container) < least:
             continue
-        signed = [(name, child, _signature(child)) for name, child in container.named_children()]
+        held = list(container._modules.values())
+        once = [(name, child) for name, child in container.named_children() if held.count(child) == 1]
+        signed = [(name, child, _signature(child)) for name, child in once]
         for name, child, signature in signed:
             alike = sum(signature == other for _, _, other in signed)
             if signature is not None and alike >= least and any(True for _ in child.parameters()):
@@ -57,11 +59,13 @@ class Repeater:
         self._layers = layers
         self._cast = cast
         self._keys: dict[Any, int] = {}
+        self._called: set[nn.Module] = set()
         self._inside = False
 
     def clear(self) -> None:
         """Forget the calls of an earlier pass."""
         self._keys.clear()
+        self._called.clear()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -82,6 +86,9 @@ class Repeater:
 
     def _call(self, layer: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         path, signature = self._layers[layer]
+        if layer in self._called:
+            raise UnrepeatableError("a layer is called twice, and its parameters are cast once")
+        self._called.add(layer)
         leaves, spec = pytree.tree_flatten((args, kwargs))
         parameters, buffers = places(layer)
         state = {**parameters, **buffers}
