@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from berthage import (
     Capability,
     PlacementProblem,
+    ProblemBuilder,
     Reason,
     Registry,
     SolveResult,
@@ -120,3 +121,14 @@ def test_presolve_gives_the_same_answer_in_every_process(tmp_path: Path) -> None
     ]
     assert len(answers[0]) == len(files)
     assert answers[0] == answers[1]
+
+
+def test_what_rounding_lets_pass_is_an_assignment_like_any_other(registry: Registry) -> None:
+    """The cheapest assignment misses its limits by less than `evaluate` forgives: nobody may overlook it."""
+    b = ProblemBuilder()
+    b.add_variable("a", 2, [-30.0, 0.0])
+    b.add_variable("b", 2, [-1.0, 0.0])
+    b.add_budget("sum", {"a": [5.0, 4.0], "b": [3.5, 6.25]}, lower=8.500000001, upper=11.5)
+    b.add_interval_budget("peak", [("a", 0, 2, [2.5, 1.0]), ("b", 1, 3, [1.0, 0.5])], limit=3.499999999)
+    _agree(registry, b.build(), presolve=False)
+    assert brute_force(b.build()).assignments.tolist() == [[0, 0]]

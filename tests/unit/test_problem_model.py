@@ -127,3 +127,20 @@ def test_problems_are_values() -> None:
     assert first != first.without("follow").problem
     with pytest.raises(AttributeError):
         first.name = "other"  # type: ignore[misc]
+
+
+def test_budgets_forgive_rounding_of_floats_relative_to_their_limit() -> None:
+    b = ProblemBuilder()
+    b.add_variable("a", 1)
+    for name, weight, lower, upper in (
+        ("whole", 5, 0, 1e6),
+        ("wide", 0.5, 2, 1e6),
+        ("small", 0.5, -math.inf, 0.25),
+        ("below", 0.5, 4.0, math.inf),
+        ("none", 0.5, -math.inf, math.inf),
+    ):
+        b.add_budget(name, {"a": [weight]}, lower=lower, upper=upper)
+    b.add_interval_budget("peak", [("a", 0, 1, [0.5])], limit=20)
+    problem = b.build()
+    slacks = {budget.name: budget.slack for budget in (*problem.linear_budgets, *problem.interval_budgets)}
+    assert slacks == pytest.approx({"whole": 0, "wide": 1e-3, "small": 1e-9, "below": 4e-9, "none": 1e-9, "peak": 2e-8})

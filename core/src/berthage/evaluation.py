@@ -17,9 +17,6 @@ from berthage.problem.relations import Relation, RelationKind
 
 __all__ = ["BudgetUse", "Evaluation", "Violation", "evaluate"]
 
-FLOAT_TOLERANCE = 1e-9
-"""Relative slack on budgets whose weights are floats; whole-number budgets are compared exactly."""
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -266,9 +263,7 @@ def _interval_use(budget: IntervalBudget, x: Int32Array) -> BudgetUse:
 
 def _exceeded(problem: PlacementProblem, budget: LinearBudget | IntervalBudget, use: BudgetUse, x: Int32Array) -> str:
     """Why a hard budget is violated, or an empty string."""
-    slack = 0.0
-    if budget.weights.dtype.kind == "f":
-        slack = FLOAT_TOLERANCE * max(1.0, abs(float(use.limit)) if math.isfinite(use.limit) else abs(float(use.lower)))
+    slack = budget.slack
     if use.used > use.limit + slack:
         where = ""
         if isinstance(budget, IntervalBudget) and use.instant is not None:

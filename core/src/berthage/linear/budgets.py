@@ -149,10 +149,10 @@ def linear_budget_rows(
     base: int | float = int(items.base.sum()) if items.exact else float(items.base.sum())
     top: int | float = int(items.top.sum()) if items.exact else float(items.top.sum())
     upper, lower = _shifted(budget.upper, base), _shifted(budget.lower, base)
-    slack = 0.0
+    slack = budget.slack if hard else 0.0  # what `evaluate` lets pass no row may forbid
     if not items.exact:
         magnitude = float(np.abs(items.base).sum() + top)
-        slack = 4.0 * _EPS * (len(items.base) + 1) * magnitude
+        slack += 4.0 * _EPS * (len(items.base) + 1) * magnitude
     if upper >= top and lower <= 0:
         return
     positive = items.weight > 0

@@ -98,9 +98,9 @@ def interval_budget_rows(
     entry_item, col, weight = entry_item[keep], items.col[keep], items.weight[keep]
     hard = budget.price is None
     units = scaling(weight, whole=hard)
-    slack = 0.0
+    slack = budget.slack if hard else 0.0  # what `evaluate` lets pass no row may forbid
     if not items.exact:
-        slack = 4.0 * _EPS * (len(items.base) + 1) * float(items.base.sum() + items.top.sum())
+        slack += 4.0 * _EPS * (len(items.base) + 1) * float(items.base.sum() + items.top.sum())
     room = _room(line, units, slack)
     value = units.coefficients(weight)
     top = line.top.astype(np.float64) * units.unit + slack * units.factor

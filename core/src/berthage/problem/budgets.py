@@ -8,7 +8,10 @@ import numpy as np
 
 from berthage.problem.arrays import Array, Int32Array, Int64Array
 
-__all__ = ["IntervalBudget", "LinearBudget"]
+__all__ = ["FLOAT_TOLERANCE", "IntervalBudget", "LinearBudget"]
+
+FLOAT_TOLERANCE = 1e-9
+"""Relative slack at the limits of hard budgets whose weights are floats; whole-number budgets are compared exactly."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,6 +35,11 @@ class LinearBudget:
     lower: int | float = -np.inf
     upper: int | float = np.inf
     price: int | float | None = None
+
+    @property
+    def slack(self) -> float:
+        """How far either limit of a hard budget may be exceeded: rounding of float weights; 0 for whole ones."""
+        return _slack(self.weights, self.upper if np.isfinite(self.upper) else self.lower)
 
     def digest_parts(self) -> tuple[object, ...]:
         """What the content digest depends on."""
@@ -77,6 +85,11 @@ class IntervalBudget:
     limit: int | float
     price: int | float | None = None
 
+    @property
+    def slack(self) -> float:
+        """How far the limit of a hard budget may be exceeded: rounding of float weights; 0 for whole ones."""
+        return _slack(self.weights, self.limit)
+
     def use_over_time(self, row_use: Array) -> tuple[Int64Array, Array]:
         """Total use between event instants, given the use of each row.
 
@@ -107,3 +120,9 @@ class IntervalBudget:
             self.limit,
             self.price,
         )
+
+
+def _slack(weights: Array, limit: int | float) -> float:
+    if weights.dtype.kind == "i":
+        return 0.0
+    return FLOAT_TOLERANCE * max(1.0, abs(float(limit)) if np.isfinite(limit) else 0.0)

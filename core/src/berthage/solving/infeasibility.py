@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from berthage.evaluation import FLOAT_TOLERANCE
 from berthage.problem.arrays import Array, BoolArray, Float64Array, frozen
 from berthage.problem.budgets import IntervalBudget, LinearBudget
 from berthage.problem.lower import allowed_labels
@@ -68,21 +67,12 @@ def least_and_greatest(
     return least, greatest
 
 
-def _slack(budget: LinearBudget | IntervalBudget) -> float:
-    """What `evaluate` forgives: relative to the upper limit where there is one, whichever side is exceeded."""
-    if budget.weights.dtype.kind == "i":
-        return 0.0
-    upper = budget.limit if isinstance(budget, IntervalBudget) else budget.upper
-    lower = 0.0 if isinstance(budget, IntervalBudget) else budget.lower
-    return FLOAT_TOLERANCE * max(1.0, abs(float(upper if np.isfinite(upper) else lower)))
-
-
 def _linear(budget: LinearBudget, problem: PlacementProblem, allowed: BoolArray) -> Infeasibility | None:
     least, greatest = (sum(side.tolist()) for side in least_and_greatest(budget, problem, allowed))
-    if np.isfinite(budget.upper) and least > budget.upper + _slack(budget):
+    if np.isfinite(budget.upper) and least > budget.upper + budget.slack:
         detail = f"budget {budget.name!r}: the least possible sum is {least}, above its upper limit {budget.upper}"
         return Infeasibility(detail, (budget.name,), least_limit=least)
-    if np.isfinite(budget.lower) and greatest < budget.lower - _slack(budget):
+    if np.isfinite(budget.lower) and greatest < budget.lower - budget.slack:
         detail = (
             f"budget {budget.name!r}: the greatest possible sum is {greatest}, below its lower limit {budget.lower}"
         )
@@ -102,7 +92,7 @@ def _interval(budget: IntervalBudget, problem: PlacementProblem, allowed: BoolAr
         peak, instant = (use[where], int(instants[where])) if len(use) else (0, None)
         peak = peak.item() if isinstance(peak, np.generic) else peak
         row_live = np.flatnonzero((budget.start <= (instant or 0)) & ((instant or 0) < budget.stop))
-    if peak <= budget.limit + _slack(budget):
+    if peak <= budget.limit + budget.slack:
         return None
     heavy = row_live[np.argsort(-least[row_live].astype(np.float64), kind="stable")]
     live = tuple(dict.fromkeys(problem.variable_names[int(budget.variables[i])] for i in heavy))

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import InvalidProblemError, PlacementProblem
-from berthage.evaluation import FLOAT_TOLERANCE
 from berthage.problem import IntervalBudget, LinearBudget, RelationKind
 
 __all__ = ["BruteForce", "all_assignments", "brute_force", "price_all"]
@@ -177,21 +176,11 @@ def _excesses(
     for linear in problem.linear_budgets:
         used = linear.weights[linear.ptr[:-1] + assignments[:, linear.variables]].sum(axis=1)
         outside = np.maximum(np.maximum(used - linear.upper, linear.lower - used), 0)
-        found.append((outside, linear.price, budget_slack(linear)))
+        found.append((outside, linear.price, linear.slack))
     for interval in problem.interval_budgets:
         weights = interval.weights[interval.ptr[:-1] + assignments[:, interval.variables]]
         live = (interval.start[None, :] <= interval.start[:, None]) & (interval.start[:, None] < interval.stop[None, :])
         use = weights @ live.T.astype(weights.dtype)
         peak = use.max(axis=1) if use.shape[1] else np.zeros(len(assignments), dtype=use.dtype)
-        found.append((np.maximum(peak - interval.limit, 0), interval.price, budget_slack(interval)))
+        found.append((np.maximum(peak - interval.limit, 0), interval.price, interval.slack))
     return found
-
-
-def budget_slack(budget: LinearBudget | IntervalBudget) -> float:
-    """The rounding that `berthage.evaluate` forgives in a hard budget with float weights; 0 for whole numbers."""
-    if budget.weights.dtype.kind != "f":
-        return 0.0
-    upper = budget.limit if isinstance(budget, IntervalBudget) else budget.upper
-    lower = 0.0 if isinstance(budget, IntervalBudget) else budget.lower
-    scale = abs(float(upper)) if math.isfinite(upper) else abs(float(lower))
-    return FLOAT_TOLERANCE * max(1.0, scale)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berthage import evaluate
-from berthage.evaluation import FLOAT_TOLERANCE
 from berthage.problem import IntervalBudget
 from berthage_ilp.program import Cut
 
@@ -73,8 +72,7 @@ def _limit(budget: LinearBudget | IntervalBudget, limit: int | float) -> int | f
     """The limit as `evaluate` reads it: exact for whole weights, with its slack for others."""
     if budget.weights.dtype.kind == "i" or not np.isfinite(limit):
         return limit
-    exact = Fraction(limit)
-    return exact + Fraction(FLOAT_TOLERANCE) * max(Fraction(1), abs(exact))
+    return Fraction(limit) + Fraction(budget.slack)
 
 
 def _cover(
