@@ -156,8 +156,11 @@ def _tables(work: Work, which: Array) -> tuple[tuple[CostTable, ...], Array]:
     by_content: dict[tuple[object, ...], int] = {}
     index = np.empty(int(group.max()) + 1, dtype=np.int64)
     seen = np.unique(group, return_index=True)[1]
-    for g, e in enumerate(seen.tolist()):
-        table, key = _table(work, edges[e])
+    plain = _plain(work, edges[seen], counts)
+    sizes = np.stack([counts[edges[seen, col.U]], counts[edges[seen, col.V]]], axis=1).tolist()
+    for g, (e, whole, (k_u, k_v)) in enumerate(zip(seen.tolist(), plain.tolist(), sizes, strict=True)):
+        source = int(edges[e, col.SOURCE])
+        table, key = _table(work, edges[e], k_u, k_v, work.tables[source] if whole else None)
         index[g] = by_content.setdefault(key, len(tables))
         if index[g] == len(tables):
             tables.append(table)
@@ -179,10 +182,26 @@ def _verified(work: Work, edges: Array, first: Array, group: Array) -> Array:
     return group
 
 
-def _table(work: Work, edge: Array) -> tuple[CostTable, tuple[object, ...]]:
+def _plain(work: Work, edges: Array, counts: Array) -> Array:
+    """bool[m]: edges whose labels are still the rows and columns of the table they came with, all and in order."""
+    plain: Array = (edges[:, col.KIND] == col.COST) & (edges[:, col.SOURCE] >= 0)
+    for end, at, size in ((col.U, col.ROW_AT, col.ROWS), (col.V, col.COL_AT, col.COLS)):
+        k = counts[edges[:, end]]
+        local = np.arange(int(k.sum())) - np.repeat(pointers(k)[:-1], k)
+        plain &= (k == edges[:, size]) & ~np.logical_or.reduceat(
+            work.maps[spans(edges[:, at], k)] != local, pointers(k)[:-1]
+        )
+    return plain
+
+
+def _table(
+    work: Work, edge: Array, k_u: int, k_v: int, original: CostTable | None
+) -> tuple[CostTable, tuple[object, ...]]:
     """One edge's table over the labels that are left, and a key that says what it holds."""
-    rows = work.maps[edge[col.ROW_AT] : edge[col.ROW_AT] + work.counts[edge[col.U]]]
-    cols = work.maps[edge[col.COL_AT] : edge[col.COL_AT] + work.counts[edge[col.V]]]
+    if isinstance(original, DenseTable):
+        return original, ("original", id(original))
+    rows = work.maps[edge[col.ROW_AT] : edge[col.ROW_AT] + k_u]
+    cols = work.maps[edge[col.COL_AT] : edge[col.COL_AT] + k_v]
     row_used, row_class = _compact(rows, int(edge[col.ROWS]))
     col_used, col_class = _compact(cols, int(edge[col.COLS]))
     if edge[col.KIND] == col.LAZY:
