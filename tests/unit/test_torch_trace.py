@@ -239,6 +239,23 @@ def test_attention_is_pinned_also_where_keys_are_wider_than_values(dtype: torch.
     assert [graph.nodes[g.node].outputs[g.output].shape[-1] for g in graph.input_grads.values()] == [24, 24, 16]
 
 
+def test_a_bias_that_is_learned_keeps_attention_in_one_operation() -> None:
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(3, 6, 6))
+
+        def forward(self, q: torch.Tensor) -> torch.Tensor:
+            assert torch.compiler.is_compiling()
+            return F.scaled_dot_product_attention(q, q, q, self.bias.to(q.dtype)[None])
+
+    graph = trace(Biased(), (torch.randn(2, 3, 6, 8, dtype=torch.bfloat16),))
+    fused = "aten._scaled_dot_product_efficient_attention"
+    assert [n.op for n in graph.nodes if "scaled_dot" in n.op] == [f"{fused}.default", f"{fused}_backward.default"]
+    assert "bias" in graph.gradients
+    assert not torch.compiler.is_compiling()
+
+
 class Chooses(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.sum() > 0 else x

@@ -196,7 +196,8 @@ def capture(
         recorder.clear()
         repeater.clear()
         paths.stack[:] = [""]
-        with FusedOps(attention):
+        # Libraries ask torch.compiler.is_compiling() before they look at the values of a tensor.
+        with FusedOps(attention), torch.compiler._compile_session_context():
             result = call_with(model, state, again_args, again_kwargs)
         outputs = _tensor_outputs(result)
         seen["outputs"] = tuple(name for name, _ in outputs)

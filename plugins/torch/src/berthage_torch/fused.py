@@ -83,7 +83,8 @@ class FusedOps(TorchFunctionMode):
         if bias is not None:
             bias = bias.expand(*query.shape[:2], query.shape[2], key.shape[2])
         logsumexp = torch.is_grad_enabled()
-        if query.dtype in (torch.bfloat16, torch.float16):
+        # The cuDNN kernel gives no gradient of a bias.
+        if query.dtype in (torch.bfloat16, torch.float16) and not (bias is not None and bias.requires_grad):
             fused = aten._scaled_dot_product_cudnn_attention.default
             return fused(query, key, value, bias, logsumexp, dropout_p, is_causal, scale=scale)[0]  # type: ignore[no-any-return]
         fused = aten._scaled_dot_product_efficient_attention.default
