@@ -249,6 +249,17 @@ def test_fixed_use_of_a_soft_budget_is_priced() -> None:
     assert reduced.parts[0].num_variables == 0
 
 
+def test_a_negative_limit_is_exceeded_even_when_nothing_is_live() -> None:
+    b = ProblemBuilder("negative")
+    b.add_variable("x", 2)
+    b.add_interval_budget("memory", [("x", 3, 3, [1, 2])], limit=-4, price=5)
+    assert solved(b.build(), ALL)[1] == brute_force(b.build()).objective == 20
+    b.add_interval_budget("hard", [("x", 3, 3, [1, 2])], limit=-4)
+    found = engine.reduce_problem(b.build(), ALL).infeasibility
+    assert found is not None
+    assert found.constraints == ("hard",)
+
+
 def test_dominated_labels_go_and_the_first_of_equals_stays() -> None:
     problem = pair([[0, 2, 0], [1, 2, 0], [0, 2, 0]], x=[1, 1, 1], y=[0, 0, 9]).build()
     reduced, total = solved(problem, ("dominated-labels",))

@@ -23,6 +23,8 @@ from berthage_presolve.jit import kernel
 Array = np.ndarray[Any, Any]
 PROBES = 8
 """Sampled choices of the neighbours that weed out most pairs of labels before the full comparison."""
+MOST_SAMPLES = 1_000_000
+"""Labels times edges of a variable beyond which it is left alone, to bound memory."""
 TRIES = 16
 """Full comparisons that one label's removal is worth."""
 
@@ -96,6 +98,8 @@ def dominated(
         if steps > budget_of_steps:
             break
         degree = inc_ptr[v + 1] - inc_ptr[v]
+        if degree * k > MOST_SAMPLES:
+            continue
         # Live classes of every neighbour, gathered once.
         starts = np.zeros(degree + 1, dtype=np.int64)
         total = 0

@@ -214,8 +214,13 @@ def settle(work: Work) -> Outcome:
                 _cut(critical, mine, start, stop, keep)
                 _cut(critical, fixed, fixed_start, fixed_stop, keep_fixed)
                 continue
-            if len(over) and head.price is not None:
-                constant += _penalty(head.price, float(time.most.max()) - head.upper, head.whole)
+            peak = float(time.most.max(initial=0.0))  # a limit below 0 is exceeded even when nothing is live
+            if peak > head.upper + head.tolerance and head.hard:
+                raise Contradiction(
+                    Infeasibility(f"the limit of budget {head.name!r} is negative", (head.name,), least_limit=0)
+                )
+            if peak > head.upper and head.price is not None:
+                constant += _penalty(head.price, peak - head.upper, head.whole)
             keep_fixed[fixed] = False
         else:
             least, most = float(low[mine].sum()), float(high[mine].sum())
