@@ -25,6 +25,7 @@ from berthage import (
     Termination,
     lower_relations,
 )
+from berthage.problem import IntervalBudget, LinearBudget
 from berthage_example_dfbb.hooks import DfbbOptions
 
 Floats = npt.NDArray[np.float64]
@@ -41,12 +42,14 @@ class BudgetRows:
         use: per position in the branching order, float64[r, K]: what each label adds to each row.
         least: float64[n + 1, r]: the least that positions i, i+1, … can still add.
         price: cost per unit of the greatest overuse, or None when the budget is hard.
+        slack: the rounding that `evaluate` forgives in a hard budget.
     """
 
     limit: Floats
     use: tuple[Floats, ...]
     least: Floats
     price: float | None
+    slack: float
 
 
 class DepthFirst:
@@ -126,8 +129,10 @@ class _Search:
             total += float((costs + ahead).min())
         for budget, used in zip(self.budgets, self.used, strict=True):
             over = float((used + budget.least[depth] - budget.limit).max(initial=0.0))
-            if over > 1e-9 * float(np.abs(budget.limit).max(initial=1.0)):
-                total += math.inf if budget.price is None else budget.price * over
+            if budget.price is not None:
+                total += budget.price * max(over, 0.0)
+            elif over > budget.slack:
+                total = math.inf
         return total
 
     def run(self) -> Limit | None:
@@ -168,9 +173,7 @@ class _Search:
 
     def _branch(self, depth: int) -> tuple[list[int], tuple[float, list[Floats], list[Floats]]]:
         score = self.open[depth] + self.ahead[depth]
-        choices = [
-            label for label in np.argsort(score, kind="stable").tolist() if math.isfinite(score[label])
-        ]
+        choices = [label for label in np.argsort(score, kind="stable").tolist() if math.isfinite(score[label])]
         return choices, (self.constant, list(self.open), list(self.used))
 
     def _fix(self, depth: int, label: int) -> None:
@@ -192,7 +195,7 @@ def _budget_rows(problem: PlacementProblem, position: npt.NDArray[Any]) -> list[
             weights = linear.weights[linear.ptr[i] : linear.ptr[i + 1]].astype(np.float64)
             use[position[v]] += np.stack([weights, -weights])
         limit = np.array([linear.upper, -linear.lower], dtype=np.float64)
-        found.append(_with_least(limit, use, linear.price))
+        found.append(_with_least(linear, limit, use))
     for interval in problem.interval_budgets:
         # Use peaks at some start, so one row per distinct start says everything.
         starts = np.unique(interval.start)
@@ -200,14 +203,16 @@ def _budget_rows(problem: PlacementProblem, position: npt.NDArray[Any]) -> list[
         for i, v in enumerate(interval.variables.tolist()):
             live = (interval.start[i] <= starts) & (starts < interval.stop[i])
             use[position[v]] += np.outer(live, interval.weights[interval.ptr[i] : interval.ptr[i + 1]])
-        found.append(_with_least(np.full(len(starts), float(interval.limit)), use, interval.price))
+        found.append(_with_least(interval, np.full(len(starts), float(interval.limit)), use))
     return found
 
 
-def _with_least(limit: Floats, use: list[Floats], price: float | None) -> BudgetRows:
+def _with_least(budget: LinearBudget | IntervalBudget, limit: Floats, use: list[Floats]) -> BudgetRows:
     real = np.isfinite(limit)
     kept = tuple(rows[real] for rows in use)
     least = np.zeros((len(use) + 1, int(real.sum())))
     for depth in range(len(use) - 1, -1, -1):
         least[depth] = least[depth + 1] + kept[depth].min(axis=1)
-    return BudgetRows(limit[real], kept, least, None if price is None else float(price))
+    # Sums of floats round, so a bound on use may not cut off by a hair what core would let pass.
+    price = None if budget.price is None else float(budget.price)
+    return BudgetRows(limit[real], kept, least, price, 2.0 * budget.slack)

@@ -30,11 +30,11 @@ from berthage.testing.verify import verify_bound, verify_feasible, verify_infeas
 
 __all__ = ["Described", "SolverKit", "describe"]
 
-_FEATURE_OF: Mapping[Capability, Feature] = {
-    Capability.LINEAR_BUDGETS: Feature.LINEAR_BUDGETS,
-    Capability.INTERVAL_BUDGETS: Feature.INTERVAL_BUDGETS,
-    Capability.SOFT_BUDGETS: Feature.SOFT_BUDGETS,
-}
+_PROMISED_FEATURES = (
+    (Capability.LINEAR_BUDGETS, Feature.LINEAR_BUDGETS),
+    (Capability.INTERVAL_BUDGETS, Feature.INTERVAL_BUDGETS),
+    (Capability.SOFT_BUDGETS, Feature.SOFT_BUDGETS),
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SolverKit:
     @cached_property
     def features(self) -> frozenset[Feature]:
         """What may occur in problems for this solver."""
-        missing = {f for c, f in _FEATURE_OF.items() if c not in self.info.capabilities}
+        missing = {f for c, f in _PROMISED_FEATURES if c not in self.info.capabilities}
         return ALL_FEATURES - missing
 
     def skip_reason(self, checked: Check) -> str:
