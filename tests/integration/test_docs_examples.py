@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +62,28 @@ def test_python_examples_give_what_they_show(page: Path, folder: Path) -> None:
     assert result.failed == 0, "".join(report)
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
-def test_commands_run(page: Path, folder: Path) -> None:
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs a command in a folder that all pages share; one that several pages show runs once."""
+    work = tmp_path_factory.mktemp("pages")
+    shutil.copytree(ROOT / "docs" / "examples", work / "docs" / "examples")
     scripts = sysconfig.get_path("scripts")
     program = shutil.which("berthage", path=os.pathsep.join([scripts, str(Path(sys.executable).parent)]))
     assert program is not None, "the program berthage is not installed beside this Python"
+
+    @functools.cache
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        words = [program, *command.split()[1:]]
+        return subprocess.run(words, cwd=work, capture_output=True, text=True, timeout=240, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_commands_run(page: Path, outcome: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
     for command in commands(page):
         if command.startswith("berthage "):
-            done = subprocess.run(
-                [program, *command.split()[1:]], capture_output=True, text=True, timeout=120, check=False
-            )
+            done = outcome(command)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
