@@ -45,9 +45,12 @@ def test_no_name_is_claimed_twice(registry: Registry) -> None:
 
 
 def test_every_solver_can_be_made(registry: Registry) -> None:
-    assert [
-        info.name for info in registry.solvers if not hasattr(registry.create_solver(info.name), "solve")
-    ] == []
+    assert [info.name for info in registry.solvers if not hasattr(registry.create_solver(info.name), "solve")] == []
+
+
+def test_every_cost_model_can_be_made(registry: Registry) -> None:
+    made = [registry.create_cost_model(info.name) for info in registry.cost_models]
+    assert None not in made
 
 
 def test_every_reduction_can_be_made(registry: Registry) -> None:
