@@ -1,9 +1,12 @@
-"""Compiling kernels, cached on disk: in a directory of our own where the package is read-only."""
+"""The one place where numba is told how to compile.
+
+Kernels are cached on disk. numba itself falls back from the package folder to a per-user cache folder when the package
+folder is read-only; where neither can be written it refuses, and kernels are then compiled in memory. A shared
+temporary folder is no alternative: whoever can write there could plant code.
+"""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -14,19 +17,13 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` on first use with numba, without the GIL, keeping the machine code between processes."""
+    """Compile `function` on first use, without the GIL, keeping the machine code between processes where possible."""
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
     try:
-        return _compiled(function)
-    except RuntimeError:  # no directory that numba tries is writable, for instance an installed package without a home
-        numba.config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"berthage-numba-{os.getuid()}")
-    try:
-        return _compiled(function)
-    except (RuntimeError, OSError):
-        return cast(Callable[P, R], numba.njit(nogil=True)(function))
-
-
-def _compiled(function: Callable[P, R]) -> Callable[P, R]:
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(function))
+        compiled = numba.njit(cache=True, **settings)(function)
+    except RuntimeError:  # "cannot cache function: no locator available"
+        compiled = numba.njit(**settings)(function)
+    return cast(Callable[P, R], compiled)
 
 
 def is_compiled(function: Any) -> bool:
