@@ -69,6 +69,17 @@ def _filled(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
     return rules
 
 
+def _nll_backward(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """Each row of the log-probabilities has its own gradient; the scalars among the inputs are of the whole batch.
+
+    The forward rule is torch's: the mean over ranks of the means. It is exact when every rank counts as many targets,
+    so unless targets are ignored; this rule is exact either way, for it divides by the total of all ranks.
+    """
+    rows = [shard(0) if meta.shape and meta.shape[0] == inputs[1].shape[0] else REPLICATE for meta in inputs]
+    weighted = len(inputs) > 4  # one weight a class, of all classes
+    return [] if weighted or len(inputs[1].shape) != 2 else [(tuple(rows), (shard(0),))]
+
+
 OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
     {
         "aten._scaled_dot_product_flash_attention_for_cpu.default": _attention,
@@ -77,6 +88,7 @@ OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
         "aten.detach.default": _identity,
         "aten.alias.default": _identity,
         "aten.stack.default": _stack,
+        "aten.nll_loss_backward.default": _nll_backward,
         "aten.new_zeros.default": _filled,
         "aten.new_ones.default": _filled,
         "aten.new_full.default": _filled,

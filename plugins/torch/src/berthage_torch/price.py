@@ -16,7 +16,7 @@ from .rules import OneDim
 from .strategies import Int8, Int32, Strategies
 from .work import Floats, is_free, work
 
-__all__ = ["CostModelLike", "Pricer"]
+__all__ = ["CostModelLike", "Pricer", "is_contiguous"]
 
 
 class CostModelLike(Protocol):
@@ -96,7 +96,7 @@ class Pricer:
         """
         sources, rows = produced
         targets, columns = wanted
-        contiguous = _contiguous(meta)
+        contiguous = is_contiguous(meta)
         key = (meta.shape, meta.itemsize, contiguous, sources.tobytes(), targets.tobytes())
         full = (key, rows.tobytes(), columns.tobytes())
         found = self._classed.get(full)
@@ -113,7 +113,7 @@ class Pricer:
         Any change adds the cost model's ``transition_us``.
         """
         us = self.cost_model.redistribute(
-            self.mesh, meta.shape, meta.itemsize, sources, targets, contiguous=_contiguous(meta)
+            self.mesh, meta.shape, meta.itemsize, sources, targets, contiguous=is_contiguous(meta)
         )
         changed = (sources[:, None] != targets[None]).any(axis=2)
         return np.asarray(us + np.where(changed, self.cost_model.transition_us, 0.0), dtype=np.float64)
@@ -130,7 +130,7 @@ class Pricer:
         return np.array(self.cost_model.compute(done.flops, done.bytes, dtype, done.matmul), dtype=np.float64)
 
 
-def _contiguous(meta: TensorMeta) -> bool:
+def is_contiguous(meta: TensorMeta) -> bool:
     """Whether the global strides are those of a contiguous tensor; dimensions of length one do not matter."""
     expected = 1
     for size, stride in zip(reversed(meta.shape), reversed(meta.stride), strict=True):

@@ -74,8 +74,10 @@ class Strategies:
 
     def _names(self) -> list[str]:
         found = [self.name(label) for label in range(len(self))]
-        masked: list[bool] = self.one_dim.masked[self.index].any(axis=1).tolist()
-        return [f"{name} (masked)" if mask else name for name, mask in zip(found, masked, strict=True)]
+        masked = np.flatnonzero(self.one_dim.masked[self.index].any(axis=1))
+        for label in masked:
+            found[label] += " (masked)"
+        return found
 
     @cached_property
     def input_classes(self) -> tuple[tuple[Int8, Int32], ...]:
