@@ -199,23 +199,33 @@ def time_limit_is_kept(kit: SolverKit) -> None:
     """A problem far too hard, with one second: back within a second or 5 %, with what was found."""
     kit.solve(_small())  # imports and compilation are not the solver's search time
     limit = 1.0
-    spent: list[float] = []
-    while len(spent) < 3 and min(spent, default=math.inf) > limit + 1.0:  # a busy machine may steal a second
+    late = [math.inf]
+    while len(late) <= 3 and min(late) > 0.0:  # a busy machine may steal a second, but not every time
+        allowed = limit + 1.0 * _crowding()
         begin = time.perf_counter()
         result = kit.solve(hard_problem(), time_limit=limit)
-        spent.append(time.perf_counter() - begin - _uncharged(result))
+        late.append(time.perf_counter() - begin - _uncharged(result) - allowed)
         _valid_when_stopped(kit, result)
-    assert min(spent) <= limit + 1.0, f"{min(spent):.2f} s with a limit of {limit} s"
+    assert min(late) <= 0.0, f"a limit of {limit} s was overrun by {min(late) + 1.0:.2f} s"
 
 
 @check()
 def no_time_at_all_is_answered(kit: SolverKit) -> None:
     """A time limit of zero returns at once and claims nothing false."""
     kit.solve(_small())
+    allowed = 3.0 * _crowding()
     begin = time.perf_counter()
     result = kit.solve(hard_problem(), time_limit=0.0)
-    assert time.perf_counter() - begin - _uncharged(result) <= 3.0
+    assert time.perf_counter() - begin - _uncharged(result) <= allowed
     _valid_when_stopped(kit, result)
+
+
+def _crowding() -> float:
+    """Wall seconds per CPU second of plain arithmetic: 1 on an idle machine, more where others compute too."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    while time.process_time() - cpu < 0.1:
+        sum(range(1000))
+    return max(1.0, (time.perf_counter() - wall) / (time.process_time() - cpu))
 
 
 @check()
