@@ -1,0 +1,210 @@
+"""From a graph to a placement problem: a variable for each node, a price for every real edge."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from berthage import LabelSet, PlacementProblem, ProblemBuilder
+from berthage_nccl import placements as codes
+
+from .constraints import Constraints, apply_constraints
+from .folding import Groups, fold
+from .graph import Edge, OpGraph
+from .price import Pricer
+from .strategies import Int8, Strategies, StrategySpace, classes_of
+
+__all__ = ["Alias", "BuiltProblem", "build_problem"]
+
+CASTS = "a parameter is not moved before its cast, nor its gradient after"
+
+
+@dataclass(frozen=True, eq=False)
+class Alias:
+    """A tensor with several users, redistributed once for all of them.
+
+    Attributes:
+        variable: Its variable in the problem.
+        placements: ``int8[L, D]``, the placement each of its labels gives the tensor.
+    """
+
+    variable: int
+    placements: Int8
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltProblem:
+    """A placement problem and what its variables stand for.
+
+    Attributes:
+        problem: The problem; one variable a group of nodes, and one an aliased tensor.
+        graph: The graph.
+        strategies: The strategies of each node.
+        groups: ``int64[nodes]``, the first node of each node's group.
+        variable: ``int64[nodes]``, the variable of each node.
+        aliases: The aliases by (first node of the group, output).
+        pricer: Where the prices come from.
+        seconds: CPU seconds of ``enumerate``, ``price`` and ``build``.
+    """
+
+    problem: PlacementProblem
+    graph: OpGraph
+    strategies: tuple[Strategies, ...]
+    groups: Groups
+    variable: npt.NDArray[np.int64]
+    aliases: dict[tuple[int, int], Alias]
+    pricer: Pricer
+    seconds: dict[str, float]
+
+    def through(self, edge: Edge) -> Alias | None:
+        """The alias that an edge goes through, or None."""
+        if not _aliased(self.graph, edge.producer, edge.output):
+            return None
+        return self.aliases.get((int(self.groups[edge.producer]), edge.output))
+
+
+def build_problem(
+    graph: OpGraph,
+    pricer: Pricer,
+    constraints: Constraints | None = None,
+    *,
+    tie: str = "layers",
+    space: StrategySpace | None = None,
+    name: str = "placement",
+) -> BuiltProblem:
+    """Build the problem of placing a training step on a mesh.
+
+    The objective is the predicted time in µs: the compute of every node and the redistribution on every real edge,
+    copies of repeated layers included. A tensor with several users is redistributed at most once for all of them (its alias),
+    and from there on for single users.
+
+    Args:
+        graph: The training step.
+        pricer: Mesh and cost model.
+        constraints: What a person demands.
+        tie: See `fold`.
+        space: Where strategies are looked up; its memory can be shared by searches on the same mesh.
+        name: Name of the problem.
+    """
+    start = time.process_time()
+    space = space or StrategySpace(pricer.mesh)
+    strategies = tuple(space.of(graph, node) for node in graph.nodes)
+    enumerated = time.process_time()
+    groups = fold(graph, strategies, tie)
+    builder = ProblemBuilder(name)
+    members = Counter(groups.tolist())
+    variable = np.zeros(len(graph.nodes), dtype=np.int64)
+    for node, first in zip(graph.nodes, groups.tolist(), strict=True):
+        if first == node.index:
+            costs, labels = pricer.compute(strategies[first]), strategies[first].label_set
+            variable[first] = builder.add_variable(node.name, labels, costs, multiplicity=members[first])
+    variable = variable[groups]
+    aliases = _add_edges(builder, graph, pricer, strategies, groups, variable)
+    priced = time.process_time()
+    _forbid_moves_at_casts(builder, graph, strategies, groups, variable, aliases)
+    apply_constraints(constraints or Constraints(), builder, graph, pricer.mesh, list(strategies), variable)
+    problem = builder.build()
+    seconds = {
+        "enumerate": enumerated - start,
+        "price": priced - enumerated,
+        "build": time.process_time() - priced,
+    }
+    return BuiltProblem(problem, graph, strategies, groups, variable, aliases, pricer, seconds)
+
+
+def _aliased(graph: OpGraph, node: int, output: int) -> bool:
+    """Whether a tensor has several users that may want it elsewhere. A parameter that is cast first has one."""
+    users = [edge for edge in graph.users[node] if edge.output == output]
+    return len(users) > 1 and not any(graph.nodes[edge.consumer].role == "parameter-cast" for edge in users)
+
+
+def _add_edges(
+    builder: ProblemBuilder,
+    graph: OpGraph,
+    pricer: Pricer,
+    strategies: tuple[Strategies, ...],
+    groups: Groups,
+    variable: npt.NDArray[np.int64],
+) -> dict[tuple[int, int], Alias]:
+    """Add every edge, those of copies as multiplicity; returns the aliases."""
+    direct: Counter[tuple[int, int, int, int]] = Counter()
+    shared: Counter[tuple[int, int, int, int]] = Counter()
+    tensors: Counter[tuple[int, int]] = Counter()
+    aliased: dict[tuple[int, int], bool] = {}
+    for edge in graph.edges():
+        tensor = (edge.producer, edge.output)
+        if tensor not in aliased:
+            aliased[tensor] = _aliased(graph, *tensor)
+            if aliased[tensor]:
+                tensors[int(groups[edge.producer]), edge.output] += 1
+        key = (int(groups[edge.producer]), edge.output, int(groups[edge.consumer]), edge.position)
+        (shared if aliased[tensor] else direct)[key] += 1
+    for (u, output, v, position), count in direct.items():
+        table = pricer.edge(strategies[u], output, strategies[v], position)
+        builder.add_pairwise(int(variable[u]), int(variable[v]), table, multiplicity=count)
+    wanted: dict[tuple[int, int], list[Int8]] = {}
+    for u, output, v, position in shared:
+        wanted.setdefault((u, output), []).append(strategies[v].input_classes[position][0])
+    aliases: dict[tuple[int, int], Alias] = {}
+    sets: dict[bytes, LabelSet] = {}
+    for (u, output), count in tensors.items():
+        produced = strategies[u].output_classes[output]
+        placements, _ = classes_of(np.concatenate([produced[0], *wanted[u, output]]))
+        labels = sets.setdefault(placements.tobytes(), _placed(placements))
+        name = f"{graph.nodes[u].name}.{output} shared" if output else f"{graph.nodes[u].name} shared"
+        v = builder.add_variable(name, labels, multiplicity=count)
+        aliases[u, output] = Alias(v, placements)
+        meta = graph.nodes[u].outputs[output]
+        assert meta is not None  # a graph has no edge from an output that does not exist
+        own = (placements, np.arange(len(placements), dtype=np.int32))
+        builder.add_pairwise(int(variable[u]), v, pricer.table(meta, produced, own), multiplicity=count)
+    for (u, output, v, position), count in shared.items():
+        alias = aliases[u, output]
+        meta = graph.nodes[u].outputs[output]
+        assert meta is not None  # as above
+        own = (alias.placements, np.arange(len(alias.placements), dtype=np.int32))
+        table = pricer.table(meta, own, strategies[v].input_classes[position])
+        builder.add_pairwise(alias.variable, int(variable[v]), table, multiplicity=count)
+    return aliases
+
+
+def _placed(placements: Int8) -> LabelSet:
+    return LabelSet.of([codes.format(row) for row in placements.tolist()], placements.astype(np.int32))
+
+
+def _forbid_moves_at_casts(
+    builder: ProblemBuilder,
+    graph: OpGraph,
+    strategies: tuple[Strategies, ...],
+    groups: Groups,
+    variable: npt.NDArray[np.int64],
+    aliases: dict[tuple[int, int], Alias],
+) -> None:
+    """What travels is the small form of a parameter and, where its gradient is cast down at the end, the exact one."""
+    seen: set[tuple[int, int]] = set()
+    pairs: list[tuple[int, int, npt.NDArray[np.bool_]]] = []
+    for edge in graph.edges():
+        producer, consumer = graph.nodes[edge.producer], graph.nodes[edge.consumer]
+        before = producer.kind == "parameter" and consumer.role == "parameter-cast"
+        after = consumer.role == "gradient" and producer.role == "gradient-cast" and _narrows(graph, edge.producer)
+        key = (int(variable[edge.producer]), int(variable[edge.consumer]))
+        if not (before or after) or key in seen or (int(groups[edge.producer]), edge.output) in aliases:
+            continue
+        seen.add(key)
+        given = strategies[edge.producer].outputs[:, edge.output]
+        taken = strategies[edge.consumer].inputs[:, edge.position]
+        pairs.append((*key, (given[:, None] == taken[None]).all(axis=2)))
+    for number, (u, v, allowed) in enumerate(pairs):
+        builder.allow_pairs(u, v, allowed, name=f"{CASTS} ({number})")
+
+
+def _narrows(graph: OpGraph, cast: int) -> bool:
+    """Whether a cast makes elements smaller."""
+    node = graph.nodes[cast]
+    source = graph.nodes[node.inputs[0].node].outputs[node.inputs[0].output]
+    target = node.outputs[0]
+    return source is not None and target is not None and target.itemsize < source.itemsize

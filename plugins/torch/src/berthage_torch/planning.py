@@ -1,0 +1,116 @@
+"""From an assignment of the problem to a plan of the whole graph, copies of layers and moves included."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from berthage import SolveResult
+from berthage_nccl import CostModel
+from berthage_nccl import placements as codes
+
+from .building import BuiltProblem
+from .graph import TensorMeta
+from .plan import Plan, PlannedEdge, PlannedNode
+from .price import is_contiguous
+from .strategies import Int8
+
+__all__ = ["make_plan"]
+
+
+def make_plan(built: BuiltProblem, result: SolveResult, *, model: str, cost_model: CostModel) -> Plan:
+    """The plan that an assignment stands for.
+
+    Every node and every real edge is priced again from the placements alone, so the sum is an independent check of
+    the problem that was solved.
+
+    Args:
+        built: The problem and what its variables stand for.
+        result: A result with an assignment.
+        model: Name of the model.
+        cost_model: The cost model the problem was built with.
+
+    Raises:
+        SolutionUnavailableError: The result has no assignment.
+    """
+    x = result.require()
+    graph = built.graph
+    mesh = built.pricer.mesh
+    labels = x[built.variable]
+    nodes = []
+    for node, space, label in zip(graph.nodes, built.strategies, labels.tolist(), strict=True):
+        nodes.append(
+            PlannedNode(
+                name=node.name,
+                op=node.op or node.kind,
+                phase=node.phase,
+                path=node.path,
+                fqn=node.fqn,
+                inputs=tuple(codes.format(row) for row in space.inputs[label].tolist()),
+                outputs=tuple(codes.format(row) for row in space.outputs[label].tolist()),
+                compute_us=float(built.pricer.compute(space)[label]),
+            )
+        )
+    mover = _Mover(built, cost_model)
+    edges = []
+    shared: set[tuple[int, int]] = set()
+    for edge in graph.edges():
+        producer, consumer = graph.nodes[edge.producer], graph.nodes[edge.consumer]
+        meta = producer.outputs[edge.output]
+        assert meta is not None  # a graph has no edge from an output that does not exist
+        before: Int8 = built.strategies[edge.producer].outputs[labels[edge.producer], edge.output]
+        after: Int8 = built.strategies[edge.consumer].inputs[labels[edge.consumer], edge.position]
+        alias = built.through(edge)
+        if alias is not None:
+            held: Int8 = alias.placements[x[alias.variable]]
+            if (edge.producer, edge.output) not in shared:
+                shared.add((edge.producer, edge.output))
+                edges.append(mover.edge(producer.name, edge.output, "", -1, meta, before, held))
+            before = held
+        edges.append(mover.edge(producer.name, edge.output, consumer.name, edge.position, meta, before, after))
+    objective = result.objective
+    assert objective is not None  # there is an assignment
+    return Plan(
+        model=model,
+        mesh=dict(zip(mesh.names, mesh.sizes, strict=True)),
+        cost_model=(cost_model.name, cost_model.key),
+        solver=result.solver,
+        termination=result.termination.reason.value,
+        objective=float(objective),
+        bound=float(result.bound),
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        graph_key=graph.key,
+    )
+
+
+class _Mover:
+    """Prices moves of single tensors; equal questions are asked once."""
+
+    def __init__(self, built: BuiltProblem, cost_model: CostModel) -> None:
+        self._mesh = built.pricer.mesh
+        self._cost_model = cost_model
+        self._pricer = built.pricer
+        self._known: dict[tuple[TensorMeta, bytes, bytes], tuple[float, tuple[tuple[str, str, str, int], ...]]] = {}
+
+    def edge(
+        self, producer: str, output: int, consumer: str, position: int, meta: TensorMeta, before: Int8, after: Int8
+    ) -> PlannedEdge:
+        us, path = self._move(meta, before, after)
+        ends = (codes.format(before.tolist()), codes.format(after.tolist()))
+        return PlannedEdge(producer, output, consumer, position, *ends, us, path)
+
+    def _move(
+        self, meta: TensorMeta, before: npt.NDArray[np.int8], after: npt.NDArray[np.int8]
+    ) -> tuple[float, tuple[tuple[str, str, str, int], ...]]:
+        if (before == after).all():
+            return 0.0, ()
+        key = (meta, before.tobytes(), after.tobytes())
+        if key not in self._known:
+            us = float(self._pricer.redistribution(meta, before[None], after[None])[0, 0])
+            moves = self._cost_model.path(
+                self._mesh, meta.shape, meta.itemsize, before, after, contiguous=is_contiguous(meta)
+            )
+            path = tuple((m.kind, self._mesh.names[m.mesh_dim], codes.format(m.after), int(m.bytes)) for m in moves)
+            self._known[key] = (us, path)
+        return self._known[key]

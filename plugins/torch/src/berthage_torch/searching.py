@@ -1,0 +1,178 @@
+"""`search`: from a module, its inputs and a mesh to a plan."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from berthage import PlacementProblem, Registry, SolveParams, SolveResult, load_registry, solve
+from berthage_nccl import CostModel, Mesh
+
+from .building import BuiltProblem, build_problem
+from .constraints import Constraints
+from .models.spec import ModelSpec
+from .plan import Plan
+from .planning import make_plan
+from .policy import MixedPrecision
+from .price import Pricer
+from .tracing import trace
+
+__all__ = ["SearchResult", "cost_model_of", "default_constraints", "search", "search_plan"]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found and how it went.
+
+    Attributes:
+        plan: The plan, or None when the solver has no assignment; `result` says why.
+        result: The solver's checked result.
+        built: The problem and what its variables stand for.
+        timings: ``(CPU, wall)`` seconds by phase.
+    """
+
+    plan: Plan | None
+    result: SolveResult
+    built: BuiltProblem
+    timings: Mapping[str, tuple[float, float]]
+
+    @property
+    def problem(self) -> PlacementProblem:
+        """The problem that was solved."""
+        return self.built.problem
+
+
+class _Phases:
+    """CPU and wall seconds by phase."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.seconds: dict[str, tuple[float, float]] = {}
+        self._tell = tell
+
+    def run(self, name: str, work: Callable[[], Any]) -> Any:
+        self._tell(name)
+        cpu, wall = time.process_time(), time.perf_counter()
+        try:
+            return work()
+        finally:
+            self.seconds[name] = (time.process_time() - cpu, time.perf_counter() - wall)
+
+
+def search(
+    model: nn.Module | ModelSpec,
+    inputs: Any,
+    mesh: Mesh | str | Mapping[str, int],
+    *,
+    solver: str = "trws",
+    constraints: Constraints | None = None,
+    cost_model: str | CostModel = "nccl-h100",
+    policy: MixedPrecision | None = None,
+    tie: str = "layers",
+    params: SolveParams | None = None,
+    options: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
+    progress: Callable[[str], None] = lambda phase: None,
+) -> SearchResult:
+    """Search a placement of a training step on a mesh. Needs no GPU and no process group.
+
+    Args:
+        model: An unmodified module, or a model of the zoo, which brings inputs, policy and constraints of its own.
+        inputs: As `trace` takes them; None with a model of the zoo.
+        mesh: The mesh, ``"dp=8,tp=8"``, or sizes by name.
+        solver: Name of any registered solver; ``approx`` stands for ``trws``.
+        constraints: Demands on the plan; None for those of the zoo, or none.
+        cost_model: Name of a cost model, path of a profile, or the model itself.
+        policy: Mixed precision; None for the zoo's, or every tensor in the dtype it has.
+        tie: See `berthage_torch.folding.fold`.
+        params: Limits, gap, seed, threads.
+        options: The solver's own options.
+        registry: Where names are looked up.
+        progress: Told of each phase as it begins.
+
+    Raises:
+        TraceError: The model cannot be traced.
+        InvalidProblemError: A demand names nothing or cannot be met by any strategy.
+    """
+    registry = registry or load_registry()
+    mesh = _mesh(mesh)
+    prices = cost_model_of(cost_model, registry)
+    name = type(model).__name__
+    if isinstance(model, ModelSpec):
+        name, policy, inputs = model.name, policy or model.policy, inputs or model.make_inputs
+    module = model.model if isinstance(model, ModelSpec) else model
+    phases = _Phases(progress)
+    graph = phases.run("trace", lambda: trace(module, inputs, policy=policy))
+    if constraints is None and isinstance(model, ModelSpec):
+        constraints = default_constraints(model, graph, mesh)
+    wall = time.perf_counter()
+    built: BuiltProblem = phases.run(
+        "problem", lambda: build_problem(graph, Pricer(mesh, prices), constraints, tie=tie, name=name)
+    )
+    whole = phases.seconds.pop("problem")
+    total = sum(built.seconds.values()) or 1.0
+    for part, cpu in built.seconds.items():
+        phases.seconds[part] = (cpu, (time.perf_counter() - wall) * cpu / total if whole[1] else 0.0)
+    solver = "trws" if solver == "approx" else solver
+    result = phases.run(
+        "search", lambda: solve(built.problem, solver, params=params, options=options, registry=registry)
+    )
+    del phases.seconds["search"]
+    for part in ("presolve", "compile", "solve"):
+        spent = result.timings.get(part)
+        phases.seconds[part] = (spent.cpu, spent.wall) if spent else (0.0, 0.0)
+    plan = None
+    if result.assignment is not None:
+        plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices))
+    return SearchResult(plan, result, built, dict(phases.seconds))
+
+
+def search_plan(
+    model: nn.Module | ModelSpec, inputs: Any, mesh: Mesh | str | Mapping[str, int], **settings: Any
+) -> Plan:
+    """As `search`, for the plan alone.
+
+    Raises:
+        SolutionUnavailableError: There is no plan; the message says why.
+    """
+    found = search(model, inputs, mesh, **settings)
+    if found.plan is None:
+        found.result.require()
+    assert found.plan is not None  # require() raises without an assignment
+    return found.plan
+
+
+def default_constraints(spec: ModelSpec, graph: Any, mesh: Mesh) -> Constraints:
+    """The demands a model of the zoo brings: placements of inputs and outputs by axis name, least parameter memory."""
+    pairs = {"inputs": (spec.inputs, graph.inputs), "outputs": (spec.outputs, graph.outputs)}
+    placed = {
+        side: {graph.nodes[node].name: rule(mesh.names) for rule, node in zip(rules, nodes, strict=False)}
+        for side, (rules, nodes) in pairs.items()
+    }
+    memory = spec.parameter_memory or None
+    return Constraints(inputs=placed["inputs"], outputs=placed["outputs"], parameter_memory=memory)
+
+
+def cost_model_of(given: str | CostModel, registry: Registry) -> CostModel:
+    """A cost model by name, or by the path of a profile."""
+    if isinstance(given, CostModel):
+        return given
+    if os.sep in given or Path(given).suffix in (".toml", ".json"):
+        from berthage_nccl import cost_model
+
+        return cost_model(given)
+    made: CostModel = registry.create_cost_model(given)
+    return made
+
+
+def _mesh(given: Mesh | str | Mapping[str, int]) -> Mesh:
+    if isinstance(given, Mesh):
+        return given
+    if isinstance(given, str):
+        return Mesh.parse(given)
+    return Mesh(tuple(given), tuple(given.values()))
