@@ -79,8 +79,8 @@ def build_problem(
     """Build the problem of placing a training step on a mesh.
 
     The objective is the predicted time in µs: the compute of every node and the redistribution on every real edge,
-    copies of repeated layers included. A tensor with several users is redistributed at most once for all of them (its alias),
-    and from there on for single users.
+    copies of repeated layers included. A tensor with several users is redistributed at most once for all of them (its
+    alias), and from there on for single users.
 
     Args:
         graph: The training step.

@@ -217,14 +217,13 @@ def _parameter_memory(demand: str | tuple[float, float], applier: _Applier) -> N
         return
     low = 0
     if isinstance(demand, tuple):
-        # A share of all parameters, or bytes.
-        unit = whole if isinstance(demand[1], float) and demand[1] <= 1.0 else 1
+        unit = whole if demand[1] <= 1.0 else 1  # a share of all parameters, or bytes
         low, high = int(demand[0] * unit), int(demand[1] * unit)
     elif demand == "least":
         high = sum(_least(used, applier.allowed.get(v)) for v, used in weights.items())
     else:
         raise InvalidProblemError(f"parameter memory is 'least' or (low, high), not {demand!r}")
-    rows: dict[int | str, npt.ArrayLike] = dict(weights)
+    rows: dict[int | str, npt.ArrayLike] = {v: used for v, used in weights.items()}
     applier.builder.add_budget(PARAMETER_MEMORY, rows, lower=low if low > 0 else -np.inf, upper=high)
 
 
