@@ -31,7 +31,9 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool, 
     return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
 
-def _fused(q: Any, k: Any, v: Any, bias: Any, logsumexp: bool, dropout: float, causal: bool, scale: Any = None) -> Any:
+def _fused(
+    q: Any, k: Any, v: Any, bias: Any, logsumexp: Any, dropout: Any = 0.0, causal: bool = False, scale: Any = None
+) -> Any:
     out, lse = _attend(q, k, v, bias, causal, scale)
     nothing = torch.zeros((), dtype=torch.int64)
     return out, lse, nothing, nothing

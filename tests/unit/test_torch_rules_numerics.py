@@ -148,6 +148,24 @@ def test_every_strategy_of_many_more_operations() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+class Biased(nn.Module):
+    def forward(self, q: Tensor, bias: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, q * 2, q * 3, attn_mask=bias)
+
+
+@pytest.mark.parametrize("bias", [(4, 1, 8, 8), (8, 8), (4, 6, 8, 8)])
+@pytest.mark.parametrize(("attention", "dtype"), [("gpu", "float32"), ("gpu", "bfloat16"), ("cpu", "float32")])
+def test_attention_with_a_bias(attention: str, dtype: str, bias: tuple[int, ...]) -> None:
+    kind = getattr(torch, dtype)
+    inputs = (torch.zeros(4, 6, 8, 16, requires_grad=True, dtype=kind), torch.zeros(bias, dtype=kind))
+    graph = trace(Biased(), inputs, attention=attention)
+    made = values(graph, {})
+    fused = [(n, s) for n, s in distinct(graph, Mesh.parse("x=2")) if "attention" in n.op]
+    assert [len(strategies) for _, strategies in fused] == [3, 3]
+    wrong = [line for n, s in fused for line in true(n, s, tensors_of(n, made), made[n.index])]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_a_false_strategy_is_found() -> None:
     graph, state = traced("mlp", "gpu")
     made = values(graph, state)

@@ -29,8 +29,12 @@ def _attention(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
     query = inputs[0].shape
     rules: list[Rule] = []
     for d in (0, 1):
-        if query[d] == 1 or any(len(t.shape) == 4 and t.shape[d] not in (1, query[d]) for t in inputs):
-            continue  # grouped heads: a rank's queries would need keys of another
+        first = 1 if "backward" in node.op else 0
+        factors = [t.shape[d] for t in inputs[first : first + 3]]
+        results = [t.shape[d] for t in node.outputs if t is not None and len(t.shape) > 2]
+        biases = [t.shape[d] for t in inputs if len(t.shape) == 4]
+        if query[d] == 1 or {*factors, *results} != {query[d]} or not {*biases} <= {1, query[d]}:
+            continue  # grouped heads: a rank's queries would need keys of another, and their gradients would be parts
 
         def code(meta: TensorMeta | None, d: int = d) -> int:
             whole = meta is None or len(meta.shape) < 3 or meta.shape[d] != query[d]
@@ -84,6 +88,8 @@ OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
     {
         "aten._scaled_dot_product_flash_attention_for_cpu.default": _attention,
         "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _attention,
+        "aten._scaled_dot_product_cudnn_attention.default": _attention,  # torch's has no shards with a bias
+        "aten._scaled_dot_product_cudnn_attention_backward.default": _attention,
         "aten.clone.default": _identity,
         "aten.detach.default": _identity,
         "aten.alias.default": _identity,
