@@ -83,15 +83,19 @@ def intake(problem: PlacementProblem) -> Work:
         magnitude=math.inf,
         cause=cause,
     )
-    return replace(work, magnitude=_magnitude(work) if problem.is_integral else math.inf, error=_soft_error(problem))
+    return replace(work, magnitude=_magnitude(work), error=_soft_error(problem))
 
 
 def is_exact(work: Work) -> bool:
-    """Whether costs may be combined: they are floats anyway, or whole numbers whose sums a float holds exactly."""
+    """Whether costs may be combined.
+
+    Sums of whole numbers must stay exact. Sums of others are rounded, which is charged to the bound; beyond the same
+    size (a cost of 1e308, say) the charge would leave no bound at all, so they are not combined either.
+    """
     problem = work.problem
     if problem.unary_residual is not None or any(_has_residual(table) for table in problem.tables):
         return False
-    return not problem.is_integral or work.magnitude < EXACT_FLOAT
+    return work.magnitude < EXACT_FLOAT
 
 
 def _magnitude(work: Work) -> float:

@@ -223,7 +223,7 @@ def _parameter_memory(demand: str | tuple[float, float], applier: _Applier) -> N
         high = sum(_least(used, applier.allowed.get(v)) for v, used in weights.items())
     else:
         raise InvalidProblemError(f"parameter memory is 'least' or (low, high), not {demand!r}")
-    rows: dict[int | str, npt.ArrayLike] = {**weights}
+    rows: dict[int | str, npt.ArrayLike] = dict(weights.items())
     applier.builder.add_budget(PARAMETER_MEMORY, rows, lower=low if low > 0 else -np.inf, upper=high)
 
 
