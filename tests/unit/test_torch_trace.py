@@ -400,3 +400,7 @@ def test_a_graph_is_plain_data(llama: OpGraph) -> None:
 
     assert all(plain((node.args, node.kwargs, node.inputs, node.hint)) for node in llama.nodes)
     json.dumps([[node.name, node.args, node.kwargs, node.inputs] for node in llama.nodes])
+
+
+def test_a_region_that_names_no_axis_is_replicated_on_all() -> None:
+    assert resolve_placements((), ("dp", "tp")) == (0, 0)

@@ -254,7 +254,9 @@ def resolve_placements(declared: Placements, axes: tuple[str, ...]) -> tuple[int
     Raises:
         ValueError: A positional declaration has another number of dimensions than the mesh.
     """
-    if declared and isinstance(declared[0], tuple):
+    if not declared:  # an empty mapping names no axis
+        return (REPLICATE,) * len(axes)
+    if isinstance(declared[0], tuple):
         named: dict[str, int] = dict(declared)
         return tuple(named.get(axis, REPLICATE) for axis in axes)
     if len(declared) != len(axes):
@@ -262,4 +264,4 @@ def resolve_placements(declared: Placements, axes: tuple[str, ...]) -> tuple[int
             f"placements {declared} are for a mesh of {len(declared)} dimensions, this one has {len(axes)} "
             f"({', '.join(axes)}): declare them by axis name, {{'{axes[0] if axes else 'dp'}': 'S(0)', ...}}"
         )
-    return tuple(int(code) for code in declared)  # type: ignore[arg-type]
+    return tuple(int(code) for code in declared)
