@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 import click
 
 from berthage.registry import Registry, load_registry
+
+if TYPE_CHECKING:
+    from berthage.solving.results import SolveResult
 
 
 class ExitCode(enum.IntEnum):
@@ -35,6 +39,16 @@ class Failure(click.ClickException):
     def exit_code(self) -> int:  # type: ignore[override]  # click has it as a class attribute
         """What the shell is told."""
         return int(self.code)
+
+
+def exit_code(result: SolveResult) -> ExitCode:
+    """What the shell is told about a result."""
+    return {
+        "optimal": ExitCode.SOLVED,
+        "feasible": ExitCode.SOLVED,
+        "infeasible": ExitCode.INFEASIBLE,
+        "no_solution_found": ExitCode.NOTHING_FOUND,
+    }.get(result.termination.reason.value, ExitCode.ERROR)
 
 
 def registry_of(ctx: click.Context) -> Registry:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berthage.cli import words
-from berthage.cli.base import ExitCode, registry_of
+from berthage.cli.base import exit_code, registry_of
 from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import (
     Effort,
@@ -27,18 +27,8 @@ from berthage.cli.solutions import read_solution, write_solution
 from berthage.cli.strict_json import to_json
 from berthage.evaluation import evaluate
 from berthage.registry import build_options
-from berthage.solving.results import Reason, SolveResult
+from berthage.solving.results import SolveResult
 from berthage.solving.solve import solve as run
-
-
-def exit_code(result: SolveResult) -> ExitCode:
-    """What the shell is told about a result."""
-    return {
-        Reason.OPTIMAL: ExitCode.SOLVED,
-        Reason.FEASIBLE: ExitCode.SOLVED,
-        Reason.INFEASIBLE: ExitCode.INFEASIBLE,
-        Reason.NO_SOLUTION_FOUND: ExitCode.NOTHING_FOUND,
-    }.get(result.termination.reason, ExitCode.ERROR)
 
 
 @click.command()

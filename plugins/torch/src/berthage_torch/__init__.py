@@ -8,30 +8,63 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .building import BuiltProblem, build_problem
+    from .constraints import Constraints
     from .errors import TraceError
     from .graph import OpGraph
     from .marks import hint, local_map
+    from .plan import Change, Plan, PlannedEdge, PlannedNode
+    from .planning import make_plan
     from .policy import MixedPrecision
+    from .price import Pricer
+    from .searching import SearchResult, search, search_plan
+    from .strategies import MissingRuleWarning
     from .tracing import at_batch, trace
 
 __all__ = [
+    "BuiltProblem",
+    "Change",
+    "Constraints",
+    "MissingRuleWarning",
     "MixedPrecision",
     "OpGraph",
+    "Plan",
+    "PlannedEdge",
+    "PlannedNode",
+    "Pricer",
+    "SearchResult",
     "TraceError",
     "at_batch",
+    "build_problem",
     "hint",
     "local_map",
+    "make_plan",
+    "search",
+    "search_plan",
     "trace",
 ]
 
 _HOME: Final = MappingProxyType(
     {
+        "BuiltProblem": "building",
+        "Change": "plan",
+        "Constraints": "constraints",
+        "MissingRuleWarning": "strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",
+        "Plan": "plan",
+        "PlannedEdge": "plan",
+        "PlannedNode": "plan",
+        "Pricer": "price",
+        "SearchResult": "searching",
         "TraceError": "errors",
         "at_batch": "tracing",
+        "build_problem": "building",
         "hint": "marks",
         "local_map": "marks",
+        "make_plan": "planning",
+        "search": "searching",
+        "search_plan": "searching",
         "trace": "tracing",
     }
 )

@@ -17,7 +17,7 @@ from berthage_nccl import placements as codes
 from .graph import Node, OpGraph, TensorMeta
 from .strategies import Int8, Strategies
 
-__all__ = ["Constraints", "apply_constraints", "local_bytes"]
+__all__ = ["Constraints", "apply_constraints", "local_bytes", "names_node"]
 
 Wanted = str | tuple[str, ...]
 PARAMETER_MEMORY = "parameter memory"
@@ -126,7 +126,7 @@ def matching(patterns: Mapping[str, Wanted], nodes: list[Node], kind: str) -> li
     """
     found = []
     for pattern, wanted in patterns.items():
-        hits = [node for node in nodes if _named(node, pattern)]
+        hits = [node for node in nodes if names_node(node, pattern)]
         if not hits:
             known = ", ".join(node.fqn or node.name for node in nodes[:8])
             raise InvalidProblemError(
@@ -136,7 +136,7 @@ def matching(patterns: Mapping[str, Wanted], nodes: list[Node], kind: str) -> li
     return found
 
 
-def _named(node: Node, pattern: str) -> bool:
+def names_node(node: Node, pattern: str) -> bool:
     """Whether a node's name, or the name of its parameter, input or output, is this or fits this."""
     names = [name for name in (node.name, node.fqn) if name]
     return pattern in names or any(fnmatch.fnmatchcase(name, pattern) for name in names)

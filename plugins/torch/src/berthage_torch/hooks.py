@@ -1,3 +1,20 @@
 """What this distribution offers. Imports nothing heavy."""
 
 from __future__ import annotations
+
+from berthage import hookimpl
+from berthage.registry import CommandInfo
+
+
+@hookimpl
+def berthage_commands() -> list[CommandInfo]:
+    """``berthage search``, ``berthage explain`` and ``berthage diff``."""
+    commands = "berthage_torch.commands"
+    needs = ("click", "rich")
+    return [
+        CommandInfo(
+            "search", "Search a plan for a PyTorch model.", f"{commands}.searching:search", requires=(*needs, "torch")
+        ),
+        CommandInfo("explain", "Say what a plan does and costs.", f"{commands}.plans:explain", requires=needs),
+        CommandInfo("diff", "Compare two plans.", f"{commands}.plans:diff", requires=needs),
+    ]

@@ -16,6 +16,7 @@ from berthage_nccl import CostModel, Mesh
 
 from .building import BuiltProblem, build_problem
 from .constraints import Constraints
+from .graph import OpGraph
 from .models.spec import ModelSpec
 from .plan import Plan
 from .planning import make_plan
@@ -34,13 +35,17 @@ class SearchResult:
         plan: The plan, or None when the solver has no assignment; `result` says why.
         result: The solver's checked result.
         built: The problem and what its variables stand for.
-        timings: ``(CPU, wall)`` seconds by phase.
+        constraints: The demands that held, those a model of the zoo brings included.
+        timings: ``(CPU, wall)`` seconds by phase, and of all as ``total``.
+        untied: With ``report_tying``, the result of the search that ties nothing.
     """
 
     plan: Plan | None
     result: SolveResult
     built: BuiltProblem
+    constraints: Constraints
     timings: Mapping[str, tuple[float, float]]
+    untied: SolveResult | None = None
 
     @property
     def problem(self) -> PlacementProblem:
@@ -70,12 +75,14 @@ def search(
     mesh: Mesh | str | Mapping[str, int],
     *,
     solver: str = "trws",
-    constraints: Constraints | None = None,
+    constraints: Constraints | Callable[[OpGraph, Mesh], Constraints] | None = None,
     cost_model: str | CostModel = "nccl-h100",
     policy: MixedPrecision | None = None,
     tie: str = "layers",
     params: SolveParams | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | object | None = None,
+    presolve: bool | tuple[str, ...] = True,
+    report_tying: bool = False,
     registry: Registry | None = None,
     progress: Callable[[str], None] = lambda phase: None,
 ) -> SearchResult:
@@ -86,12 +93,15 @@ def search(
         inputs: As `trace` takes them; None with a model of the zoo.
         mesh: The mesh, ``"dp=8,tp=8"``, or sizes by name.
         solver: Name of any registered solver; ``approx`` stands for ``trws``.
-        constraints: Demands on the plan; None for those of the zoo, or none.
+        constraints: Demands on the plan, or a function that makes them once the graph is there; None for those of the
+            zoo, or none.
         cost_model: Name of a cost model, path of a profile, or the model itself.
         policy: Mixed precision; None for the zoo's, or every tensor in the dtype it has.
         tie: See `berthage_torch.folding.fold`.
         params: Limits, gap, seed, threads.
         options: The solver's own options.
+        presolve: As `berthage.solve` takes it.
+        report_tying: Search again with nothing tied, to tell what tying costs.
         registry: Where names are looked up.
         progress: Told of each phase as it begins.
 
@@ -107,21 +117,28 @@ def search(
         name, policy, inputs = model.name, policy or model.policy, inputs or model.make_inputs
     module = model.model if isinstance(model, ModelSpec) else model
     phases = _Phases(progress)
+    began, start = time.process_time(), time.perf_counter()
     graph = phases.run("trace", lambda: trace(module, inputs, policy=policy))
     if constraints is None and isinstance(model, ModelSpec):
         constraints = default_constraints(model, graph, mesh)
+    elif callable(constraints):
+        constraints = constraints(graph, mesh)
+    constraints = constraints or Constraints()
+    pricer = Pricer(mesh, prices)
     wall = time.perf_counter()
     built: BuiltProblem = phases.run(
-        "problem", lambda: build_problem(graph, Pricer(mesh, prices), constraints, tie=tie, name=name)
+        "problem", lambda: build_problem(graph, pricer, constraints, tie=tie, name=name)
     )
     whole = phases.seconds.pop("problem")
     total = sum(built.seconds.values()) or 1.0
     for part, cpu in built.seconds.items():
         phases.seconds[part] = (cpu, (time.perf_counter() - wall) * cpu / total if whole[1] else 0.0)
     solver = "trws" if solver == "approx" else solver
-    result = phases.run(
-        "search", lambda: solve(built.problem, solver, params=params, options=options, registry=registry)
-    )
+
+    def solved(problem: PlacementProblem) -> SolveResult:
+        return solve(problem, solver, params=params, options=options, presolve=presolve, registry=registry)
+
+    result = phases.run("search", lambda: solved(built.problem))
     del phases.seconds["search"]
     for part in ("presolve", "compile", "solve"):
         spent = result.timings.get(part)
@@ -129,7 +146,13 @@ def search(
     plan = None
     if result.assignment is not None:
         plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices))
-    return SearchResult(plan, result, built, dict(phases.seconds))
+    untied = None
+    if report_tying:
+        untied = phases.run(
+            "untied", lambda: solved(build_problem(graph, pricer, constraints, tie="none", name=name).problem)
+        )
+    phases.seconds["total"] = (time.process_time() - began, time.perf_counter() - start)
+    return SearchResult(plan, result, built, constraints, dict(phases.seconds), untied)
 
 
 def search_plan(
@@ -147,7 +170,7 @@ def search_plan(
     return found.plan
 
 
-def default_constraints(spec: ModelSpec, graph: Any, mesh: Mesh) -> Constraints:
+def default_constraints(spec: ModelSpec, graph: OpGraph, mesh: Mesh) -> Constraints:
     """The demands a model of the zoo brings: placements of inputs and outputs by axis name, least parameter memory."""
     pairs = {"inputs": (spec.inputs, graph.inputs), "outputs": (spec.outputs, graph.outputs)}
     placed = {

@@ -1,0 +1,89 @@
+"""The demands on the command line, put over those that a model brings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import click
+
+from berthage_torch.constraints import Constraints, Wanted, names_node
+from berthage_torch.graph import OpGraph
+
+__all__ = ["ANY", "memory_of", "overridden", "placement_pairs"]
+
+ANY = "any"
+"""Written in the place of a placement: nothing is demanded here."""
+
+
+def placement_pairs(texts: tuple[str, ...], option: str, *, named: bool = False) -> dict[str, str]:
+    """``NAME=PLACEMENT`` as a mapping; a placement alone is for every name unless names are needed.
+
+    Raises:
+        click.UsageError: A name is missing, or given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, placement = text.rpartition("=")
+        if (not separator and named) or (separator and not name) or not placement:
+            raise click.UsageError(f"{option} takes NAME=PLACEMENT, not {text!r}")
+        name = name or "*"
+        if name in found:
+            raise click.UsageError(f"{option} {name} is given twice")
+        found[name] = placement
+    return found
+
+
+def memory_of(text: str) -> str | tuple[float, float] | None:
+    """``none``, ``least`` or ``LOW:HIGH`` as `Constraints` has it.
+
+    Raises:
+        click.UsageError: It is none of these.
+    """
+    if text == "none":
+        return None
+    if text == "least":
+        return text
+    low, separator, high = text.partition(":")
+    try:
+        if separator and high:
+            return (float(low or 0), float(high))
+    except ValueError:
+        pass
+    raise click.UsageError(f"--memory is none, least or LOW:HIGH (bytes, or shares of at most 1), not {text!r}")
+
+
+def overridden(
+    default: Constraints,
+    graph: OpGraph,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    pins: Mapping[str, str],
+    memory: str | None,
+) -> Constraints:
+    """The default demands, those that the command line speaks of replaced.
+
+    Args:
+        default: What the model brings.
+        graph: The graph whose names are meant.
+        inputs: Placements of inputs by name or pattern; ``any`` takes a demand away.
+        outputs: The same of outputs.
+        pins: Placements of nodes.
+        memory: As `memory_of` takes it; None keeps the default.
+    """
+    return dataclasses.replace(
+        default,
+        inputs=_over(default.inputs, inputs, graph, graph.inputs),
+        outputs=_over(default.outputs, outputs, graph, graph.outputs),
+        pins={**default.pins, **pins},
+        parameter_memory=default.parameter_memory if memory is None else memory_of(memory),
+    )
+
+
+def _over(
+    default: Mapping[str, Wanted], given: Mapping[str, str], graph: OpGraph, nodes: tuple[int, ...]
+) -> dict[str, Wanted]:
+    """A default stands unless a pattern that was given names the same node."""
+    spoken = [graph.nodes[i].name for i in nodes if any(names_node(graph.nodes[i], pattern) for pattern in given)]
+    kept = {name: wanted for name, wanted in default.items() if name not in spoken}
+    return {**kept, **{name: wanted for name, wanted in given.items() if wanted != ANY}}

@@ -1,0 +1,347 @@
+"""``berthage search``: from a model and a mesh to a plan."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berthage import OptionError, SolveParams, UnsupportedProblemError, write_problem
+from berthage.cli import words as core_words
+from berthage.cli.base import exit_code, registry_of
+from berthage.cli.chatter import stdout_to_stderr
+from berthage.cli.common import Effort, KeyValue, effort_options, output_file, pairs_to_mapping
+from berthage.cli.strict_json import FORMAT_VERSION, to_json
+from berthage.files import atomic_write
+from berthage.registry import Registry, build_options
+from berthage_nccl import Mesh
+from berthage_torch.commands import words
+from berthage_torch.commands.demands import memory_of, overridden, placement_pairs
+from berthage_torch.commands.models import model_of
+from berthage_torch.constraints import Constraints
+from berthage_torch.graph import OpGraph
+from berthage_torch.models.spec import ModelSpec
+from berthage_torch.searching import SearchResult, default_constraints
+from berthage_torch.searching import search as run
+
+__all__ = ["search"]
+
+_PHASES = ("trace", "enumerate", "price", "build", "presolve", "compile", "solve", "plan", "untied", "total")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is demanded on the command line, checked before anything is traced."""
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    pins: Mapping[str, str]
+    memory: str | None
+
+    def over(self, default: Constraints, graph: OpGraph) -> Constraints:
+        return overridden(default, graph, self.inputs, self.outputs, self.pins, self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The files that are to be written."""
+
+    json: Path | None
+    plan: Path | None
+    problem: Path | None
+
+
+def _demands(function: Callable[..., None]) -> Callable[..., None]:
+    """The options about demands; the function gets them as ``asked``."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: Any,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        memory: str | None,
+        pins: tuple[str, ...],
+        **rest: Any,
+    ) -> None:
+        if memory is not None:
+            memory_of(memory)
+        asked = _Asked(
+            placement_pairs(inputs, "--input"),
+            placement_pairs(outputs, "--output"),
+            placement_pairs(pins, "--pin", named=True),
+            memory,
+        )
+        function(*args, asked=asked, **rest)
+
+    options = (
+        click.option(
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="[NAME=]PLACEMENT",
+            help="Placement of an input, or of all; `any` demands nothing; repeatable. [default: the model's]",
+        ),
+        click.option("--output", "outputs", multiple=True, metavar="[NAME=]PLACEMENT", help="Likewise of an output."),
+        click.option(
+            "--memory",
+            metavar="none|least|LOW:HIGH",
+            help="Parameters a rank keeps: bytes, or shares of all of them up to 1. [default: the model's]",
+        ),
+        click.option(
+            "--pin",
+            "pins",
+            multiple=True,
+            metavar="NODE=PLACEMENT",
+            help="Placement of a node or parameter, by name or pattern; repeatable.",
+        ),
+    )
+    for option in reversed(options):
+        gathered = option(gathered)
+    return gathered
+
+
+@click.command()
+@click.option("--model", required=True, metavar="NAME|MODULE:FUNCTION", help="A built-in model, or one of yours.")
+@click.option("--mesh", "mesh_text", required=True, metavar="dp=8,tp=8", help="Sizes of the mesh dimensions.")
+@click.option("--size", "sizes", type=KeyValue(), multiple=True, metavar="K=V", help="A size of the model; repeatable.")
+@click.option("--solver", default="trws", show_default=True, metavar="NAME", help="See `berthage solvers`.")
+@click.option("--option", "options", type=KeyValue(), multiple=True, metavar="K=V", help="An option of the solver.")
+@click.option(
+    "--cost-model", default="nccl-h100", show_default=True, metavar="NAME|FILE", help="Where prices come from."
+)
+@_demands
+@click.option(
+    "--tie", type=click.Choice(["layers", "none"]), default="layers", show_default=True, help="What is alike."
+)
+@click.option("--report-tying", is_flag=True, help="Search again with nothing tied; tell what tying costs.")
+@effort_options
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path, allow_dash=True),
+    metavar="OUT",
+    help="Write the result as JSON; `-` for standard output.",
+)
+@click.option("--plan", "plan_path", type=output_file, metavar="OUT", help="Write the plan.")
+@click.option("--problem", "problem_path", type=output_file, metavar="OUT", help="Write the problem, for `solve`.")
+@click.pass_context
+def search(
+    ctx: click.Context,
+    /,
+    model: str,
+    mesh_text: str,
+    sizes: tuple[tuple[str, str], ...],
+    solver: str,
+    options: tuple[tuple[str, str], ...],
+    cost_model: str,
+    asked: _Asked,
+    tie: str,
+    report_tying: bool,
+    effort: Effort,
+    json_path: Path | None,
+    plan_path: Path | None,
+    problem_path: Path | None,
+) -> None:
+    """Search where the tensors of a training step should lie on a mesh. Needs no GPU.
+
+    MODULE:FUNCTION returns a module and its inputs; a placement is one word a mesh dimension, such as S(0)R.
+    """
+    registry = registry_of(ctx)
+    solver = "trws" if solver == "approx" else solver
+    # What is misspelt is told before the model is traced.
+    solver_options = build_options(registry.solver(solver), pairs_to_mapping(options, "--option"))
+    mesh = Mesh.parse(mesh_text)
+    wanted = _Wanted(json_path, plan_path, problem_path)
+    _check_files(wanted, registry)
+    with stdout_to_stderr(), _spoken_warnings(), _progress() as tell:
+        tell("model")
+        module, inputs = model_of(model, pairs_to_mapping(sizes, "--size"))
+
+        def constraints(graph: OpGraph, on: Mesh) -> Constraints:
+            own = default_constraints(module, graph, on) if isinstance(module, ModelSpec) else Constraints()
+            return asked.over(own, graph)
+
+        found = run(
+            module,
+            inputs,
+            mesh,
+            solver=solver,
+            constraints=constraints,
+            cost_model=cost_model,
+            tie=tie,
+            params=_observed(effort.params, solver, tell),
+            options=solver_options,
+            presolve=effort.presolve,
+            report_tying=report_tying,
+            registry=registry,
+            progress=tell,
+        )
+    if isinstance(module, ModelSpec):
+        sized: dict[str, Any] = dict(module.sizes)
+    else:
+        sized = dict(sizes)
+    _write(found, wanted, registry, {"model": model, "sizes": sized, "tie": tie, "cost_model": cost_model})
+    ctx.exit(exit_code(found.result))
+
+
+def _check_files(wanted: _Wanted, registry: Registry) -> None:
+    """Refuse a problem file that cannot be written, before the work is done."""
+    if wanted.problem is not None and not registry.format_for(wanted.problem, writing=True).writes:
+        raise UnsupportedProblemError(f"{wanted.problem}: this format cannot be written")
+    files = [path for path in (wanted.json, wanted.plan, wanted.problem) if path is not None]
+    if len(set(files)) < len(files):
+        raise OptionError("--json, --plan and --problem name the same file")
+
+
+def _write(found: SearchResult, wanted: _Wanted, registry: Registry, asked: Mapping[str, Any]) -> None:
+    """Print the plan and write the files; with JSON on standard output, the words go beside it."""
+    to_stdout = wanted.json is not None and str(wanted.json) == "-"
+    for line in _lines(found):
+        click.echo(line, err=to_stdout)
+    if wanted.problem is not None:
+        write_problem(found.problem, wanted.problem, registry=registry)
+    if wanted.plan is not None and found.plan is not None:
+        found.plan.save(wanted.plan)
+    if wanted.json is None:
+        return
+    text = to_json(_document(found, asked))
+    if to_stdout:
+        click.echo(text, nl=False)
+    else:
+        with atomic_write(wanted.json) as stream:
+            stream.write(text.encode())
+
+
+def _lines(found: SearchResult) -> Iterator[str]:
+    """The result for people."""
+    graph = found.built.graph
+    yield f"{core_words.problem_line(found.problem)}, of {core_words.count(len(graph.nodes), 'node')}"
+    if found.plan is None:
+        yield from core_words.result_lines(found.result)
+        return
+    yield from words.summary_lines(found.plan)
+    yield ""
+    if found.result.evaluation is not None:
+        yield from core_words.budget_lines(found.result.evaluation)
+    if found.untied is not None:
+        yield _tying_line(found)
+    parts = [f"{name} {core_words.seconds(cpu)}" for name, (cpu, _) in found.timings.items() if cpu >= 0.0005]
+    cpu, wall = found.timings["total"]
+    inner = ", ".join(part for part in parts if not part.startswith("total"))
+    yield f"time       {core_words.seconds(wall)} s wall, {core_words.seconds(cpu)} s CPU ({inner})"
+
+
+def _tying_line(found: SearchResult) -> str:
+    assert found.untied is not None  # asked for by the caller
+    objective, untied = found.result.objective, found.untied.objective
+    if objective is None or untied is None:
+        return f"tying      nothing found untied: {found.untied.termination.reason.value}"
+    return f"tying      costs {words.us(objective - untied)}: {words.us(untied)} untied"
+
+
+def _document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, Any]:
+    result, built, plan = found.result, found.built, found.plan
+    untied = found.untied
+    lost = None
+    if untied is not None and untied.objective is not None and result.objective is not None:
+        lost = result.objective - untied.objective
+    demands = found.constraints
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": asked["model"],
+        "sizes": asked["sizes"],
+        "mesh": dict(zip(built.pricer.mesh.names, built.pricer.mesh.sizes, strict=True)),
+        "cost_model": asked["cost_model"],
+        "solver": {"name": result.solver, "version": result.solver_version},
+        "termination": {
+            "reason": result.termination.reason,
+            "limit": result.termination.limit,
+            "detail": result.termination.detail,
+        },
+        "objective": result.objective,
+        "bound": result.bound,
+        "gap": result.relative_gap,
+        "placement_hash": None if plan is None else plan.placement_hash(),
+        "compute_us": None if plan is None else plan.compute_us,
+        "communication_us": None if plan is None else plan.communication_us,
+        "nodes": len(built.graph.nodes),
+        "variables": found.problem.num_variables,
+        "tie": asked["tie"],
+        "untied": None if untied is None else {"objective": untied.objective, "bound": untied.bound, "lost": lost},
+        "constraints": {
+            "inputs": demands.inputs,
+            "outputs": demands.outputs,
+            "pins": demands.pins,
+            "parameter_memory": demands.parameter_memory,
+        },
+        "infeasibility": _why(found),
+        "timings": {
+            name: {"cpu": found.timings[name][0], "wall": found.timings[name][1]}
+            for name in _PHASES
+            if name in found.timings
+        },
+        "peak_rss_bytes": _peak_rss(),
+    }
+
+
+def _why(found: SearchResult) -> dict[str, Any] | None:
+    reason = found.result.infeasibility
+    if reason is None:
+        return None
+    return {"detail": reason.detail, "constraints": reason.constraints, "least_limit": reason.least_limit}
+
+
+def _peak_rss() -> int | None:
+    """Most memory this process has had, in bytes; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _observed(params: SolveParams, solver: str, tell: Callable[[str], None]) -> SolveParams:
+    """The same with the solver's progress told."""
+
+    def observe(progress: Any) -> None:
+        known = f"objective {core_words.number(progress.objective)}, bound {core_words.bound(progress.bound)}"
+        tell(f"{solver}: {known}")
+
+    return replace(params, observer=observe)
+
+
+@contextmanager
+def _spoken_warnings() -> Iterator[None]:
+    """Warnings, an operation without a rule for one, as a line each instead of a place in our code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(warning.message) for warning in caught if _ours(warning.category)):
+                click.echo(f"warning: {text}", err=True)
+
+
+def _ours(category: type[Warning]) -> bool:
+    """Whether a warning is for the user of this command, and not for developers of some library."""
+    return category.__module__.startswith("berthage")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Tell the phase on standard error when it is a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda phase: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("", spinner="line") as status:
+        yield lambda phase: status.update(phase)
