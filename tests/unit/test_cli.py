@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import product
@@ -349,10 +350,60 @@ class TestSolve:
         (tmp_path / "x.unknown").write_text("")
         assert "name the format" in run("solve", tmp_path / "x.unknown", "--solver", "brute").stderr
 
-    def test_a_folder_that_does_not_exist_is_an_error(self, run: Any, tiny: Path, tmp_path: Path) -> None:
-        done = run("solve", tiny, "--solver", "brute", "--json", tmp_path / "no" / "out.json")
-        assert done.exit_code == 1
-        assert "Traceback" not in done.output
+    @pytest.mark.parametrize("option", ["--json", "--solution"])
+    def test_an_output_that_cannot_be_written_is_told_before_the_solve(
+        self, run: Any, tiny: Path, tmp_path: Path, option: str
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        (tmp_path / "astray").symlink_to(tmp_path / "gone" / "out")
+        for path, told in [
+            (tmp_path / "no" / "out", str(tmp_path / "no")),
+            (tmp_path / "file" / "out", str(tmp_path / "file")),
+            (tmp_path / "astray", str(tmp_path / "gone")),
+            (Path(os.devnull), "not a regular file"),
+            (tmp_path, "directory"),
+        ]:
+            # The solver would end with exit code 1 and its own message, had it been started.
+            done = run("solve", tiny, "--solver", "brute", "--option", "crash=yes", option, path)
+            assert done.exit_code == 2, (path, done.output)
+            assert told in " ".join(done.stderr.split()), path
+            assert "crashed on purpose" not in done.output
+            assert "Traceback" not in done.output
+
+    def test_a_folder_without_permission_is_told_before_the_solve(
+        self, run: Any, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "closed"
+        folder.mkdir()
+        real = os.access
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and real(path, mode))
+        done = run("solve", tiny, "--solver", "brute", "--option", "crash=yes", "--solution", folder / "out")
+        assert done.exit_code == 2
+        assert f"no permission to write in '{folder}'" in done.stderr
+
+    def test_outputs_may_replace_files_and_what_links_point_to(self, run: Any, tiny: Path, tmp_path: Path) -> None:
+        (tmp_path / "old").write_text("old")
+        (tmp_path / "link").symlink_to(tmp_path / "old")
+        assert run("solve", tiny, "--solver", "brute", "--json", tmp_path / "link").exit_code == 0
+        assert (tmp_path / "link").is_symlink()
+        assert strict((tmp_path / "old").read_text())["objective"] == 3
+
+
+def test_every_output_of_every_command_of_ours_is_checked_at_once(registry: Registry) -> None:
+    """Paths that need not exist yet are outputs: all of them are of the kind that looks before the work starts."""
+    from berthage.cli.common import OutputFile
+
+    outputs = []
+    for info in registry.commands:
+        if not info.target.startswith("berthage."):
+            continue
+        command = registry.load_command(info.name)
+        assert isinstance(command, click.Command)
+        for parameter in command.params:
+            if isinstance(parameter.type, click.Path) and not parameter.type.exists:
+                outputs.append((info.name, parameter.name))
+                assert isinstance(parameter.type, OutputFile), outputs[-1]
+    assert sorted(outputs) == [("convert", "target"), ("solve", "json_path"), ("solve", "solution_path")]
 
 
 class TestSolutionFiles:
@@ -381,6 +432,8 @@ class TestSolutionFiles:
             b"[1, 2]",
             b"[1, 1.0]",
             b"[true, 1]",
+            b"[1, 1000000000000000000000000000000]",
+            b"1 9223372036854775808",
             b"{}",
             b'{"assignment": null}',
             b"\xff\xfe",
@@ -393,6 +446,48 @@ class TestSolutionFiles:
         assert done.exit_code == 2, done.output
         assert "Error: " in done.stderr
         assert "Traceback" not in done.output
+
+    @pytest.mark.parametrize("text", ["[1, 99999999999999999999]", '{"assignment": [1, -3000000000]}'])
+    def test_a_number_beyond_all_labels_is_named_with_its_variable(
+        self, run: Any, tiny: Path, tmp_path: Path, text: str
+    ) -> None:
+        (tmp_path / "s").write_text(text)
+        for arguments in (("check", tiny, tmp_path / "s"), ("solve", tiny, "--warm-start", tmp_path / "s")):
+            done = run(*arguments, *(() if arguments[0] == "check" else ("--solver", "first")))
+            assert done.exit_code == 2
+            assert "variable 'v1'" in done.stderr
+            assert "beyond any label index" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[true, 0]", "variable 'v0': expected a label index (a whole number), got true"),
+        ('{"assignment": [0, false]}', "variable 'v1': expected a label index (a whole number), got false"),
+        ("[0, 1.0]", "variable 'v1': expected a label index (a whole number), got 1.0"),
+        ("[null, 1]", "variable 'v0': expected a label index (a whole number), got null"),
+        ("[0, [1]]", "variable 'v1': expected a label index (a whole number), got list"),
+        ("[0, 99999999999999999999]", "variable 'v1': 99999999999999999999 is beyond any label index"),
+        ("[-3000000000, 0]", "variable 'v0': -3000000000 is beyond any label index"),
+        (f"[0, {10**1000}]", "variable 'v1': a number of some 3322 bits is beyond any label index"),
+        (f"[0, {'9' * 5000}]", "cannot be read as JSON"),
+        ("[0, 1, true]", "variable number 2: expected a label index"),
+        ("[0, 2]", "variable 'v1' has 2 labels (0 to 1); the assignment gives it 2"),
+        ("[0]", "one label index a variable: 2, got shape (1,)"),
+        ("[0,", "not JSON"),
+        ('"01"', "expected a list of label indices"),
+    ],
+)
+def test_the_native_format_says_what_is_wrong_with_a_solution(tmp_path: Path, text: str, told: str) -> None:
+    from berthage.files.native import NativeFormat
+
+    builder = ProblemBuilder()
+    for name in ("v0", "v1"):
+        builder.add_variable(name, 2, [0, 1])
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(InvalidProblemError) as caught:
+        NativeFormat().read_solution(tmp_path / "s.json", builder.build())
+    assert told in str(caught.value)
 
 
 class TestCheck:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +70,35 @@ def split_names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+class OutputFile(click.Path):
+    """A file to be written later: what would keep it from being written is told before the work starts.
+
+    Args:
+        allow_dash: Whether ``-`` stands for standard output.
+    """
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path, allow_dash=allow_dash)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the file and its folder: files are replaced whole, so the folder must take new ones."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if self.allow_dash and str(path) == "-":
+            return path
+        target = path.resolve()  # what a link points to is replaced, not the link
+        folder = target.parent
+        if not folder.is_dir():
+            self.fail(f"{str(path)!r} cannot be written: there is no folder {str(folder)!r}", param, ctx)
+        if target.exists() and not target.is_file():
+            self.fail(f"{str(path)!r} cannot be replaced: it is not a regular file", param, ctx)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            self.fail(f"{str(path)!r} cannot be written: no permission to write in {str(folder)!r}", param, ctx)
+        return path
+
+
 input_file = click.Path(exists=True, dir_okay=False, path_type=Path)
-output_file = click.Path(dir_okay=False, writable=True, path_type=Path)
+output_file = OutputFile()
+output_file_or_stdout = OutputFile(allow_dash=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from berthage.cli.documents import write_text
 from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage.errors import InvalidProblemError
+from berthage.files.native import assignment_of
 from berthage.problem import PlacementProblem
 from berthage.problem.arrays import Int32Array
 
@@ -41,7 +42,7 @@ def read_solution(path: Path, problem: PlacementProblem, file_format: Any) -> In
     if found is None:
         raise InvalidProblemError(f"{path}: expected a JSON document with an 'assignment', or a list of label indices")
     try:
-        return problem.check_assignment(found)
+        return assignment_of(found, problem)
     except InvalidProblemError as error:
         raise InvalidProblemError(f"{path}: {error}") from error
 

@@ -18,6 +18,7 @@ from berthage.cli.common import (
     effort_options,
     input_file,
     output_file,
+    output_file_or_stdout,
     pairs_to_mapping,
     reading_options,
 )
@@ -49,7 +50,7 @@ from berthage.solving.solve import solve as run
 @click.option(
     "--json",
     "json_path",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path, allow_dash=True),
+    type=output_file_or_stdout,
     metavar="OUT",
     help="Write the result as JSON; `-` for standard output.",
 )

@@ -72,16 +72,18 @@ class NativeFormat:
         where = os.fspath(path)
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+        except json.JSONDecodeError as error:
             raise InvalidProblemError(f"{where}: not JSON: {error}") from None
+        except (ValueError, RecursionError) as error:  # not text, a number of thousands of digits, or too deep
+            raise InvalidProblemError(f"{where}: cannot be read as JSON: {error}") from None
         labels = data.get("assignment") if isinstance(data, dict) else data
-        if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        if not isinstance(labels, list):
             raise InvalidProblemError(
                 f"{where}: expected a list of label indices, or an object whose 'assignment' is one"
             )
         try:
-            return problem.check_assignment(np.array(labels, dtype=np.int64))
-        except (InvalidProblemError, OverflowError) as error:
+            return assignment_of(labels, problem)
+        except InvalidProblemError as error:
             raise InvalidProblemError(f"{where}: {error}") from None
 
     def write_solution(
@@ -101,6 +103,29 @@ class NativeFormat:
         }
         with atomic_write(path) as stream:
             stream.write(json.dumps(data, ensure_ascii=False, indent=1).encode())
+
+
+def assignment_of(labels: Sequence[Any], problem: PlacementProblem) -> Int32Array:
+    """The assignment in a list that comes from a file, int32[n].
+
+    Args:
+        labels: Whatever a JSON list may hold; only whole numbers are label indices, and true and false are none.
+        problem: The problem it is for.
+
+    Raises:
+        InvalidProblemError: Naming the first variable whose label is no index, or does not exist.
+    """
+    limits = np.iinfo(np.int32)
+    for i, label in enumerate(labels):
+        if type(label) is int and limits.min <= label <= limits.max:
+            continue
+        variable = repr(problem.variable_names[i]) if i < problem.num_variables else f"number {i}"
+        if type(label) is int:
+            size = f"a number of some {label.bit_length()} bits" if label.bit_length() > 128 else str(label)
+            raise InvalidProblemError(f"variable {variable}: {size} is beyond any label index")
+        shown = json.dumps(label) if label is None or isinstance(label, bool | str | float) else type(label).__name__
+        raise InvalidProblemError(f"variable {variable}: expected a label index (a whole number), got {shown}")
+    return problem.check_assignment(np.array(labels, dtype=np.int64))
 
 
 class _Writer:
