@@ -3,11 +3,15 @@
 Variables are fixed one after the other. The bound of a partial assignment is what is fixed so far, plus for
 every open variable the least of its labels, where a label already carries its costs towards the fixed
 variables and, towards each open variable that comes later, the least entry of its row. A branch whose bound
-reaches the incumbent is cut.
+reaches the incumbent, or exceeds the cutoff, is cut.
+
+Bounds are running sums of floats, so they round. A branch is cut only when its bound is beyond doubt, that is
+by more than `rounding_of` the problem; core prices what survives exactly and decides.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +76,8 @@ class DepthFirst:
         if params.warm_start is not None:
             search.offer(np.asarray(params.warm_start, dtype=np.int32))
         root = search.bound(0)
+        if math.isfinite(root):
+            root -= search.rounding
         context.bound(root)
         stopped = search.run()
         stats = {"nodes": search.nodes}
@@ -81,7 +87,7 @@ class DepthFirst:
             return SolverOutcome(Termination(reason, stopped), bound=root, stats=stats)
         if not found:  # the whole tree was searched
             return SolverOutcome(Termination(Reason.INFEASIBLE), bound=math.inf, stats=stats)
-        return SolverOutcome(Termination(Reason.OPTIMAL), search.best, bound=search.cost, stats=stats)
+        return SolverOutcome(Termination(Reason.OPTIMAL), search.best, bound=float(search.cost), stats=stats)
 
 
 class _Search:
@@ -91,8 +97,9 @@ class _Search:
         self.order, self.params, self.context = order, params, context
         self.nodes = 0
         self.best: npt.NDArray[np.int32] | None = None
-        # Nothing above the cutoff counts, so it acts as an incumbent that is just a little dearer.
-        self.cost = math.inf if params.cutoff is None else np.nextafter(params.cutoff, math.inf)
+        # Nothing above the cutoff counts, but at the cutoff it does: see `hopeless`.
+        self.cost: int | float = math.inf if params.cutoff is None else params.cutoff
+        self.rounding = rounding_of(problem)
         n = problem.num_variables
         position = np.empty(n, dtype=np.int64)
         position[order] = np.arange(n)
@@ -119,8 +126,8 @@ class _Search:
     def offer(self, assignment: npt.NDArray[np.int32]) -> None:
         """Hand an assignment to core, which evaluates it; keep it when it is feasible and better."""
         objective = self.context.incumbent(assignment)
-        if objective is not None and objective < self.cost:
-            self.best, self.cost = assignment, float(objective)
+        if objective is not None and (self.best is None or objective < self.cost):
+            self.best, self.cost = assignment, objective
 
     def bound(self, depth: int) -> float:
         """Lower bound of the partial assignment; ``constant`` holds what positions before depth cost."""
@@ -135,12 +142,17 @@ class _Search:
                 total = math.inf
         return total
 
+    def hopeless(self, bound: float) -> bool:
+        """Whether nothing under a branch with this bound can be a new incumbent, however the bound was rounded."""
+        surely = bound - self.rounding
+        return math.isinf(bound) or surely > self.cost or (self.best is not None and surely == self.cost)
+
     def run(self) -> Limit | None:
         """Search the tree; the limit that stopped it, or None when it was searched to the end."""
         n = len(self.order)
         labels = np.zeros(n, dtype=np.int32)
         if n == 0:
-            if self.bound(0) < self.cost:
+            if not self.hopeless(self.bound(0)):
                 self.offer(labels)
             return None
         # An explicit stack, one entry per depth: the labels still to try, and the state to come back to.
@@ -161,7 +173,7 @@ class _Search:
             label = choices.pop(0)
             labels[depth] = label
             self._fix(depth, label)
-            if self.bound(depth + 1) >= self.cost:
+            if self.hopeless(self.bound(depth + 1)):
                 continue
             if depth + 1 < n:
                 stack.append(self._branch(depth + 1))
@@ -182,6 +194,35 @@ class _Search:
             self.open[other] = self.open[other] + table[label]
         for i, budget in enumerate(self.budgets):
             self.used[i] = self.used[i] + budget.use[depth][:, label]
+
+
+def rounding_of(problem: PlacementProblem) -> float:
+    """How far a running sum of this problem's costs may be from the true sum.
+
+    Each addition of floats is off by at most half of 2^-52 of its result (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2002, section 4.2). No result exceeds the sum of the greatest costs in magnitude, and
+    a bound is made of fewer additions than four times the terms. Whole numbers below 2^53 do not round at all.
+    """
+
+    def greatest(costs: npt.NDArray[Any]) -> float:
+        return float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
+
+    size = abs(float(problem.constant))
+    for v, many in enumerate(problem.multiplicity.tolist()):
+        size += many * greatest(problem.unary_of(v))
+    tables = [greatest(table.to_dense()) for table in problem.tables]
+    for t, many in zip(problem.edge_table.tolist(), problem.edge_multiplicity.tolist(), strict=True):
+        size += many * tables[t]
+    soft = [budget for budget in problem.budgets if budget.price is not None]
+    for budget in soft:
+        limits = [budget.limit] if isinstance(budget, IntervalBudget) else [budget.lower, budget.upper]
+        weights = [greatest(budget.weights[a:b]) for a, b in itertools.pairwise(budget.ptr.tolist())]
+        size += float(budget.price or 0) * (sum(weights) + greatest(np.array(limits, dtype=np.float64)))
+    if problem.is_integral and size < 2.0**53:
+        return 0.0
+    rows = sum(len(budget.variables) for budget in soft)
+    terms = (1 + problem.num_variables) * (1 + len(soft)) + problem.num_edges + rows
+    return 4.0 * terms * 2.0**-53 * size
 
 
 def _budget_rows(problem: PlacementProblem, position: npt.NDArray[Any]) -> list[BudgetRows]:
