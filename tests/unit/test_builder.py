@@ -237,3 +237,54 @@ def test_label_sets_are_shared_and_keep_coordinates() -> None:
     assert problem.labels(1).coordinates is not None
     assert problem.labels(1).coordinates.tolist() == [[0, 0], [1, 0]]
     assert list(problem.labels(0)) == ["R", "S(0)"]
+
+
+@pytest.mark.parametrize("field", ["lower", "upper", "price"])
+def test_limits_and_prices_beyond_int64_are_kept(field: str) -> None:
+    big = -(10**30) if field == "lower" else 10**30
+    b = ProblemBuilder()
+    b.add_variable("x", 2)
+    b.add_budget("m", {"x": [0, 1]}, **{field: big})
+    assert getattr(b.build().linear_budgets[0], field) == big
+
+
+def test_numbers_beyond_floats_and_times_beyond_int64_are_refused_by_name() -> None:
+    b = ProblemBuilder()
+    b.add_variable("x", 1)
+    with pytest.raises(InvalidProblemError, match=r"constant.*digits"):
+        b.add_constant(10**400)
+    with pytest.raises(InvalidProblemError, match=r"live over.*beyond int64"):
+        b.add_interval_budget("m", [("x", 0, 2**63, [1])], limit=1)
+    y = b.add_variable("y", 1)
+    with pytest.raises(InvalidProblemError, match="mixes fractions"):
+        b.add_budget("m", {"x": [2**60 + 1], y: [0.5]}, upper=1)
+    t = b.add_table([[0]])
+    with pytest.raises(InvalidProblemError, match="multiplicity"):
+        b.add_edges([0], [1], [t], multiplicity=[2**40])
+
+
+def test_equal_numbers_of_different_kinds_make_equal_problems() -> None:
+    digests = set()
+    for number in (1.5, np.float64(1.5)):
+        b = ProblemBuilder()
+        b.add_constant(number)
+        digests.add(b.build().digest)
+    assert len(digests) == 1
+
+
+def test_a_view_of_something_writable_is_copied() -> None:
+    costs = np.zeros((2, 2))
+    view = costs[:]
+    view.flags.writeable = False
+    table = DenseTable(view)
+    costs[0, 0] = 7
+    assert table.values[0, 0] == 0
+
+
+def test_the_budget_of_a_projection_is_necessary() -> None:
+    b = ProblemBuilder()
+    b.add_variable("v0", 2)
+    b.add_variable("v1", 2)
+    b.add_budget("m", {"v0": [0, 1], "v1": [-2, 9]}, lower=5, upper=6)
+    budget = b.build().project(["v0"]).problem.linear_budgets[0]
+    assert (budget.lower, budget.upper) == (-4, 8)

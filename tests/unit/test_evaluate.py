@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from berthage import DenseTable, InvalidProblemError, ProblemBuilder, evaluate
+from berthage.solving.infeasibility import static_infeasibility
 
 
 def test_integers_beyond_floats_are_summed_exactly() -> None:
@@ -240,3 +241,23 @@ def test_core_and_the_evaluator_forgive_the_same_rounding() -> None:
     assert brute_force(problem).feasible
     answer = SolverOutcome(Termination(Reason.OPTIMAL), np.zeros(1, dtype=np.int32), 0.0)
     assert solve(problem, lambda *_: answer, presolve=False).termination.reason is Reason.OPTIMAL
+
+
+@pytest.mark.parametrize(("use", "limit", "fits"), [(2**53 + 4, 2**53 + 3, False), (2**53 + 1, 2**53 + 1, True)])
+def test_whole_budgets_beyond_2_53_are_compared_exactly(use: int, limit: int, fits: bool) -> None:
+    for kind in ("linear", "interval"):
+        b = ProblemBuilder()
+        b.add_variable("x", 1)
+        if kind == "linear":
+            b.add_budget("m", {"x": [use]}, upper=limit)
+        else:
+            b.add_interval_budget("m", [("x", 0, 1, [use])], limit=limit)
+        assert evaluate(b.build(), [0]).feasible is fits
+        assert (static_infeasibility(b.build()) is None) is fits
+
+
+def test_static_checks_add_fractions_as_evaluate_does() -> None:
+    b = ProblemBuilder()
+    b.add_budget("m", {b.add_variable(f"v{i}", 1): [w] for i, w in enumerate([1e17, 0.5, -1e17])}, lower=0.4)
+    assert evaluate(b.build(), [0, 0, 0]).feasible
+    assert static_infeasibility(b.build()) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import signal
@@ -227,10 +228,92 @@ def test_infeasible_names_the_constraints_that_clash() -> None:
         result.require()
 
 
-def test_the_solver_s_own_reason_is_kept() -> None:
-    why = Infeasibility("because", ("apart",))
-    result = run(says(SolverOutcome(Termination(Reason.INFEASIBLE), None, math.inf, why)))
+def clashing() -> PlacementProblem:
+    """Three ties that cannot hold together; static checks do not see it."""
+    b = ProblemBuilder("clashing")
+    for name in "abc":
+        b.add_variable(name, 2)
+    b.tie("a", "b", [0, 1], name="t1")
+    b.tie("b", "c", [0, 1], name="t2")
+    b.tie("c", "a", [1, 0], name="t3")
+    b.add_budget("loose", {"c": [0, 1]}, upper=1)
+    return b.build()
+
+
+def test_the_solver_s_own_reason_is_kept_when_what_it_names_suffices() -> None:
+    why = Infeasibility("because", ("t1", "t2", "t3"))
+    result = run(says(SolverOutcome(Termination(Reason.INFEASIBLE), None, math.inf, why)), clashing())
     assert result.infeasibility == why
+
+
+def test_a_reason_that_names_no_removable_constraints_is_completed() -> None:
+    why = Infeasibility("variable 'a' has no label left", ("a",))
+
+    def vague(problem: PlacementProblem, params: SolveParams, options: Any, context: SolveContext) -> SolverOutcome:
+        outcome = honest(problem, params, options, context)
+        return dataclasses.replace(outcome, infeasibility=why) if outcome.assignment is None else outcome
+
+    result = run(vague, clashing())
+    assert result.infeasibility is not None
+    assert result.infeasibility.constraints == ("t1", "t2", "t3")
+    assert "no label left" in result.infeasibility.detail
+
+
+def test_a_budget_that_only_clashes_with_pins_names_the_pins_too() -> None:
+    b = ProblemBuilder()
+    b.add_variable("a", 2)
+    b.add_variable("b", 2)
+    b.fix("a", 1, name="F0")
+    b.fix("b", 1, name="F1")
+    b.add_budget("mem", {"a": [0, 1], "b": [0, 1]}, upper=1)
+    result = run(honest, b.build())
+    assert result.infeasibility is not None
+    assert set(result.infeasibility.constraints) == {"F0", "F1", "mem"}
+
+
+def test_a_claim_of_infeasibility_is_refuted_where_nothing_forbids_anything() -> None:
+    b = ProblemBuilder()
+    b.add_variable("a", 2, [0.5, 1.25])
+    result = run(says(SolverOutcome(Termination(Reason.INFEASIBLE), None, math.inf)), b.build())
+    assert result.termination.reason is Reason.NUMERICAL_ERROR
+    assert result.objective == 0.5
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+def test_a_cutoff_that_a_loose_proof_does_not_reach_is_not_called_infeasible(gap: float) -> None:
+    def loose(problem: PlacementProblem, params: SolveParams, options: Any, context: SolveContext) -> SolverOutcome:
+        dearest = np.array([int(np.argmax(problem.unary_of(v))) for v in range(problem.num_variables)])
+        context.incumbent(dearest)
+        return SolverOutcome(OPTIMAL, dearest, 0.0)
+
+    b = ProblemBuilder()
+    b.add_variable("a", 2, [10, 11])
+    b.add_variable("b", 2, [10, 11])
+    for params in ({}, {"presolve": ["components"]}):
+        result = solve(b.build(), loose, cutoff=20, gap=gap, **{"presolve": False, **params})
+        assert result.termination.reason is not Reason.INFEASIBLE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"bound": None}, {"stats": None}, {"termination": "optimal"}, {"infeasibility": "because"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_an_outcome_with_fields_of_the_wrong_kind_names_the_solver(wrong: dict[str, Any]) -> None:
+    outcome = SolverOutcome(
+        **{"termination": Termination(Reason.OPTIMAL), "assignment": labels(1, 0), "bound": 1.0, **wrong}
+    )
+    with pytest.raises(PluginError, match=f"liar.*{next(iter(wrong))}"):
+        run(says(outcome))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"time_limit": "5"}, {"cutoff": "3"}, {"seed": 1.5}, {"iteration_limit": 2.5}, {"seed": True}, {"gap": math.nan}],
+)
+def test_parameters_of_the_wrong_kind_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        SolveParams(**wrong)
 
 
 def test_too_little_memory_is_named_before_any_solver_runs() -> None:
@@ -248,6 +331,24 @@ def test_too_little_memory_is_named_before_any_solver_runs() -> None:
     why = run(says(SolverOutcome(OPTIMAL)), b.build()).infeasibility
     assert why is not None
     assert (why.constraints, why.least_limit) == (("sum",), 4)
+
+
+@pytest.mark.parametrize("kind", ["sum", "over time"])
+def test_a_pin_that_fills_a_budget_is_named_with_it(kind: str) -> None:
+    b = ProblemBuilder()
+    for name in "abc":
+        b.add_variable(name, 2)
+    b.allow("a", [0], name="pin of a")
+    b.allow("b", [1], name="pin of b")  # takes nothing that is needed
+    b.allow("c", [0], name="pin of c")  # has no part in the budget
+    if kind == "sum":
+        b.add_budget("memory", {"a": [9, 1], "b": [5, 2]}, upper=5)
+    else:
+        b.add_interval_budget("memory", [("a", 0, 3, [9, 1]), ("b", 2, 6, [5, 2])], limit=5)
+    why = run(says(SolverOutcome(OPTIMAL)), b.build()).infeasibility
+    assert why is not None
+    assert why.constraints == ("memory", "pin of a")
+    assert "'memory' with 'pin of a'" in why.detail
 
 
 @pytest.mark.parametrize("cutoff", [0, -7, 0.5])

@@ -136,3 +136,17 @@ def test_whole_numbers_are_recognised() -> None:
     assert ClassedTable(DenseTable([[1.5, 2]]), [0], [1]).is_integral is False
     assert LazyTable(ArrayOracle([[3.0]])).is_integral
     assert not LazyTable(ArrayOracle([[3.5]])).is_integral
+
+
+def test_an_oracle_that_says_whole_and_prices_fractions_is_caught() -> None:
+    class Lying:
+        shape, key, is_integral = (1, 2), b"lying", True
+
+        def price(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+            return np.full(len(rows), 0.5)
+
+        def lower_bound(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+            return np.zeros(len(rows))
+
+    with pytest.raises(PluginError, match="whole"):
+        LazyTable(Lying()).to_dense()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -87,7 +88,7 @@ def interval_budget_rows(
             from one instant to the next involves only what starts and stops), or ``auto`` by size.
         out: Where rows go.
     """
-    if np.isinf(budget.limit) or budget.price == 0:
+    if math.isinf(budget.limit) or budget.price == 0:
         return
     items = items_of(problem, groups, budget)
     line = _timeline(items, budget)

@@ -21,14 +21,37 @@ Array = npt.NDArray[Any]
 EXACT_FLOAT = 2.0**53
 """Above this magnitude a float64 no longer holds every integer."""
 
+MOST_COPIES = 2**31 - 1
+"""Greatest multiplicity of a term."""
+
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Return `values` as a contiguous read-only array of `dtype`, copied only when it has to be."""
     array = np.ascontiguousarray(values, dtype=dtype)
-    if array.flags.writeable:
-        array = array.copy() if array is values or array.base is not None else array
-        array.flags.writeable = False
+    # A view, even a read-only one, may be of something that is still written to.
+    if array.base is not None or (array is values and array.flags.writeable):
+        array = array.copy()
+    array.flags.writeable = False
     return array
+
+
+def plain_number(value: object, what: str) -> int | float:
+    """A number as a Python int or float, so that equal problems are equal whatever kind of scalar was given.
+
+    Raises:
+        InvalidProblemError: For NaN, for what is no number, and for integers beyond the range of floats.
+    """
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if abs(int(value)) >= 2**1023:
+            raise InvalidProblemError(
+                f"{what} is an integer of {len(str(abs(int(value))))} digits; rescale the problem"
+            )
+        return int(value)
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            raise InvalidProblemError(f"{what} is NaN; give a finite number")
+        return float(value)
+    raise InvalidProblemError(f"{what} must be a number, got {value!r}")
 
 
 def split_exact(values: npt.ArrayLike, what: str) -> tuple[Float64Array, Int64Array | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,9 @@ class LinearBudget:
     price: int | float | None = None
 
     @property
-    def slack(self) -> float:
+    def slack(self) -> int | float:
         """How far either limit of a hard budget may be exceeded: rounding of float weights; 0 for whole ones."""
-        return _slack(self.weights, self.upper if np.isfinite(self.upper) else self.lower)
+        return _slack(self.weights, self.upper if math.isfinite(self.upper) else self.lower)
 
     def digest_parts(self) -> tuple[object, ...]:
         """What the content digest depends on."""
@@ -86,7 +87,7 @@ class IntervalBudget:
     price: int | float | None = None
 
     @property
-    def slack(self) -> float:
+    def slack(self) -> int | float:
         """How far the limit of a hard budget may be exceeded: rounding of float weights; 0 for whole ones."""
         return _slack(self.weights, self.limit)
 
@@ -122,7 +123,7 @@ class IntervalBudget:
         )
 
 
-def _slack(weights: Array, limit: int | float) -> float:
+def _slack(weights: Array, limit: int | float) -> int | float:
     if weights.dtype.kind == "i":
-        return 0.0
-    return FLOAT_TOLERANCE * max(1.0, abs(float(limit)) if np.isfinite(limit) else 0.0)
+        return 0  # an integer, so that limits beyond 2^53 stay exact
+    return FLOAT_TOLERANCE * max(1.0, abs(float(limit)) if math.isfinite(limit) else 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -83,9 +84,8 @@ def without(problem: PlacementProblem, names: Iterable[str]) -> PlacementProblem
     for name in gone:
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
-            hint = (
-                f"; did you mean {', '.join(map(repr, near))}?" if near else f"; it has {len(known)} named constraints"
-            )
+            all_names = f"{', '.join(map(repr, known[:10]))}{f' and {len(known) - 10} more' if len(known) > 10 else ''}"
+            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else f"; its constraints: {all_names or 'none'}"
             raise InvalidProblemError(f"problem {problem.name!r} has no constraint {name!r}{hint}")
     stay = np.array([name not in gone for name in problem.relations.names], dtype=np.bool_)
     return replace(
@@ -178,7 +178,16 @@ def _project_budget(budget: Budget, new_index: Int64Array) -> Budget:
     if isinstance(budget, IntervalBudget):
         start, stop = frozen(budget.start[rows], np.int64), frozen(budget.stop[rows], np.int64)
         return replace(budget, variables=variables, ptr=frozen(ptr, np.int64), weights=weights, start=start, stop=stop)
-    return replace(budget, variables=variables, ptr=frozen(ptr, np.int64), weights=weights)
+    gone = np.flatnonzero(new_index[budget.variables] < 0)
+    lower, upper = budget.lower, budget.upper
+    if len(gone):
+        least = np.minimum.reduceat(budget.weights, budget.ptr[:-1])[gone].tolist()
+        greatest = np.maximum.reduceat(budget.weights, budget.ptr[:-1])[gone].tolist()
+        add = sum if budget.weights.dtype.kind == "i" else math.fsum
+        lower = lower - add(greatest) if math.isfinite(lower) else lower
+        upper = upper - add(least) if math.isfinite(upper) else upper
+    variables, ptr = frozen(variables, np.int32), frozen(ptr, np.int64)
+    return replace(budget, variables=variables, ptr=ptr, weights=weights, lower=lower, upper=upper)
 
 
 def take_labels(problem: PlacementProblem, mask: BoolArray) -> Derived:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -162,7 +163,7 @@ class PlacementProblem:
         numbers: list[int | float] = [self.constant]
         for budget in soft:
             limits = (budget.limit,) if isinstance(budget, IntervalBudget) else (budget.lower, budget.upper)
-            numbers += [budget.price or 0, *(limit for limit in limits if np.isfinite(limit))]
+            numbers += [budget.price or 0, *(limit for limit in limits if math.isfinite(limit))]
         return (
             is_whole(self.unary)
             and all(table.is_integral for table in self.tables)
@@ -220,7 +221,10 @@ class PlacementProblem:
         Raises:
             InvalidProblemError: Naming the first variable whose label does not exist.
         """
-        raw = np.asarray(assignment)
+        try:
+            raw = np.asarray(assignment)
+        except ValueError as error:
+            raise InvalidProblemError(f"an assignment is a vector of label indices: {error}") from None
         if raw.shape != (self.num_variables,):
             raise InvalidProblemError(
                 f"an assignment needs one label index a variable: {self.num_variables}, got shape {raw.shape}"
@@ -258,7 +262,8 @@ class PlacementProblem:
     def project(self, variables: Iterable[int | str] | Array) -> Derived:
         """The problem induced on some variables: what touches only them is kept, budgets keep their rows.
 
-        The constant is kept. Budgets keep their limits, so a budget of the projection is necessary, not sufficient.
+        The constant is kept. A linear budget's limits are loosened by what the variables left out can contribute, so
+        the budgets of the projection are necessary, not sufficient.
         """
         from berthage.problem.derive import project
 

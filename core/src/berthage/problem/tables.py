@@ -332,6 +332,10 @@ class LazyTable(CostTable):
             raise PluginError(f"the oracle of a lazy table returned {prices.shape} prices for {rows.shape} entries")
         if np.isnan(prices).any() or (prices == -np.inf).any():
             raise PluginError("the oracle of a lazy table returned NaN or -inf; a price is a number or +inf")
+        if self.oracle.is_integral and not is_whole(prices):
+            raise PluginError(
+                "the oracle of a lazy table says that its prices are whole numbers and returned a fraction"
+            )
         bounds = np.asarray(self.oracle.lower_bound(rows, cols), dtype=np.float64)
         low = prices < bounds - 1e-9 * np.maximum(1.0, np.abs(bounds))
         if low.any():

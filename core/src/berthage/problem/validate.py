@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from berthage.errors import InvalidProblemError
-from berthage.problem.arrays import Array, check_costs
+from berthage.problem.arrays import MOST_COPIES, Array, check_costs
 from berthage.problem.budgets import IntervalBudget, LinearBudget
 from berthage.problem.model import PlacementProblem
 from berthage.problem.relations import RelationKind
 
 __all__ = ["validate"]
-
-MOST_COPIES = 2**31 - 1
 
 
 def validate(problem: PlacementProblem) -> PlacementProblem:
@@ -63,7 +63,7 @@ def validate(problem: PlacementProblem) -> PlacementProblem:
     names = [budget.name for budget in problem.budgets]
     if len(set(names)) != len(names) or set(names) & set(problem.relations.names):
         raise InvalidProblemError("two constraints have the same name")
-    if not np.isfinite(float(problem.constant)):
+    if not math.isfinite(problem.constant):
         raise InvalidProblemError(f"the constant must be finite, got {problem.constant!r}")
     return problem
 
@@ -111,7 +111,7 @@ def _budget(budget: LinearBudget | IntervalBudget, problem: PlacementProblem) ->
         raise InvalidProblemError(f"{what}: needs {counts.sum()} int64 or float64 weights")
     if not np.isfinite(budget.weights).all():
         raise InvalidProblemError(f"{what}: weights must be finite")
-    if budget.price is not None and not (np.isfinite(budget.price) and budget.price >= 0):
+    if budget.price is not None and not (math.isfinite(budget.price) and budget.price >= 0):
         raise InvalidProblemError(f"{what}: the price must be finite and ≥ 0, got {budget.price!r}")
     if isinstance(budget, LinearBudget):
         if len(np.unique(budget.variables)) != k:
@@ -123,5 +123,5 @@ def _budget(budget: LinearBudget | IntervalBudget, problem: PlacementProblem) ->
         raise InvalidProblemError(f"{what}: needs one half-open interval a row, ending no earlier than it starts")
     if k and budget.weights.min() < 0:
         raise InvalidProblemError(f"{what}: what is live uses ≥ 0, got {budget.weights.min()}")
-    if not np.isfinite(float(budget.limit)):
+    if not math.isfinite(budget.limit):
         raise InvalidProblemError(f"{what}: the limit must be finite, got {budget.limit!r}")

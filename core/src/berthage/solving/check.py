@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +46,13 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
     """Evaluate and correct an outcome; a claim that does not stand becomes `Reason.NUMERICAL_ERROR`."""
     claim = outcome.termination
     complaint, dear = "", False
+    if claim.reason is Reason.INFEASIBLE and context.best_assignment is None:
+        _try_cheapest(problem, context)  # often enough to refute a false claim
     if outcome.assignment is not None:
         complaint, dear = _offer(problem, outcome.assignment, context)
     assignment, objective = context.best_assignment, context.best_objective
+    if claim.reason is Reason.INFEASIBLE and objective is not None:
+        complaint = complaint or f"it said infeasible, but a feasible assignment costs {objective}"
     bound = max(float(outcome.bound), context.best_bound) if not math.isnan(outcome.bound) else math.nan
     if math.isnan(bound):
         complaint = complaint or "the bound is NaN"
@@ -63,8 +68,6 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
             bound = -math.inf
         else:
             bound = float(objective)
-    if claim.reason is Reason.INFEASIBLE and objective is not None:
-        complaint = complaint or f"it said infeasible, but a feasible assignment costs {objective}"
     if complaint:
         termination = Termination(
             Reason.NUMERICAL_ERROR,
@@ -85,6 +88,16 @@ def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: So
             Reason.NUMERICAL_ERROR, detail=f"the solver said {claim.reason.value} but gave no assignment"
         )
     return CheckedOutcome(claim, assignment, objective, bound, outcome.infeasibility)
+
+
+def _try_cheapest(problem: PlacementProblem, context: SolveContext) -> None:
+    """Offer the assignment of every variable's cheapest label."""
+    x = np.zeros(problem.num_variables, dtype=np.int32)
+    owner = np.repeat(np.arange(problem.num_variables), problem.num_labels)
+    order = np.lexsort((problem.unary, owner))
+    x[:] = order[problem.label_ptr[:-1]] - problem.label_ptr[:-1]
+    with suppress(InvalidProblemError):  # a total beyond floats
+        context.offer(x, evaluate(problem, x))
 
 
 def _offer(problem: PlacementProblem, raw: Int32Array, context: SolveContext) -> tuple[str, bool]:

@@ -37,6 +37,7 @@ class Clock:
         self.start = time.perf_counter()
         self.limit = limit
         self.interrupted = False
+        self.finishing = False  # the answer is being put together: an interrupt must wait for it
         self.last_poll = -math.inf
         self.timings: dict[str, Timing] = {}
         self._start_cpu = cpu_seconds()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from berthage.problem.arrays import Array, BoolArray, Float64Array, frozen
+from berthage.problem.arrays import Array, BoolArray, Float64Array, Int32Array, frozen
 from berthage.problem.budgets import IntervalBudget, LinearBudget
 from berthage.problem.lower import allowed_labels
 from berthage.problem.model import PlacementProblem
@@ -68,16 +69,41 @@ def least_and_greatest(
 
 
 def _linear(budget: LinearBudget, problem: PlacementProblem, allowed: BoolArray) -> Infeasibility | None:
-    least, greatest = (sum(side.tolist()) for side in least_and_greatest(budget, problem, allowed))
-    if np.isfinite(budget.upper) and least > budget.upper + budget.slack:
-        detail = f"budget {budget.name!r}: the least possible sum is {least}, above its upper limit {budget.upper}"
-        return Infeasibility(detail, (budget.name,), least_limit=least)
-    if np.isfinite(budget.lower) and greatest < budget.lower - budget.slack:
-        detail = (
-            f"budget {budget.name!r}: the greatest possible sum is {greatest}, below its lower limit {budget.lower}"
-        )
-        return Infeasibility(detail, (budget.name,), least_limit=greatest)
+    rows = least_and_greatest(budget, problem, allowed)
+    free = least_and_greatest(budget, problem, np.isfinite(problem.unary))
+    least, greatest = (_sum(side) for side in rows)
+    if math.isfinite(budget.upper) and least > budget.upper + budget.slack:
+        alone = _sum(free[0]) > budget.upper + budget.slack
+        names = () if alone else _restricting(problem, budget.variables[rows[0] != free[0]])
+        detail = f"the least possible sum is {least}, above its upper limit {budget.upper}"
+        return Infeasibility(_with(budget.name, names, detail), (budget.name, *names), least_limit=least)
+    if math.isfinite(budget.lower) and greatest < budget.lower - budget.slack:
+        alone = _sum(free[1]) < budget.lower - budget.slack
+        names = () if alone else _restricting(problem, budget.variables[rows[1] != free[1]])
+        detail = f"the greatest possible sum is {greatest}, below its lower limit {budget.lower}"
+        return Infeasibility(_with(budget.name, names, detail), (budget.name, *names), least_limit=greatest)
     return None
+
+
+def _restricting(problem: PlacementProblem, variables: Int32Array) -> tuple[str, ...]:
+    """The relations that by themselves take labels from these variables."""
+    there = set(variables.tolist())
+    relations = (r for r in problem.relations if r.kind is not RelationKind.PAIRS and r.u in there)
+    return tuple(dict.fromkeys(r.name for r in relations))
+
+
+def _with(budget: str, names: tuple[str, ...], detail: str) -> str:
+    """What is wrong with a budget, and which relations have a part in it."""
+    return f"budget {budget!r}{f' with {_some(names)}' if names else ''}: {detail}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _sum(weights: Array) -> int | float:
+    """Exact for whole weights, correctly rounded for others, as `evaluate` has it."""
+    return sum(weights.tolist()) if weights.dtype.kind == "i" else math.fsum(weights.tolist())
 
 
 def _interval(budget: IntervalBudget, problem: PlacementProblem, allowed: BoolArray) -> Infeasibility | None:
@@ -97,11 +123,15 @@ def _interval(budget: IntervalBudget, problem: PlacementProblem, allowed: BoolAr
     heavy = row_live[np.argsort(-least[row_live].astype(np.float64), kind="stable")]
     live = tuple(dict.fromkeys(problem.variable_names[int(budget.variables[i])] for i in heavy))
     shown = ", ".join(live[:8]) + (f" and {len(live) - 8} more" if len(live) > 8 else "")
+    free, _ = least_and_greatest(budget, problem, np.isfinite(problem.unary))
+    alone = _sum(free[row_live]) > budget.limit + budget.slack
+    raised = row_live[least[row_live] != free[row_live]]
+    names = () if alone else _restricting(problem, budget.variables[raised])
     detail = (
-        f"budget {budget.name!r}: at instant {instant} the {len(live)} live variables ({shown}) use at least {peak}, "
+        f"at instant {instant} the {len(live)} live variables ({shown}) use at least {peak}, "
         f"above the limit {budget.limit}; no assignment can exist below a limit of {peak}"
     )
-    return Infeasibility(detail, (budget.name,), instant, live, peak)
+    return Infeasibility(_with(budget.name, names, detail), (budget.name, *names), instant, live, peak)
 
 
 def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
 from berthage.errors import OptionError
@@ -61,14 +62,16 @@ class SolveParams:
     def __post_init__(self) -> None:
         """Refuse values out of range."""
         self._check("time_limit", self.time_limit, 0.0)
-        self._check("iteration_limit", self.iteration_limit, 0)
+        self._check("iteration_limit", self.iteration_limit, 0, whole=True)
         self._check("gap", self.gap, 0.0)
-        self._check("threads", self.threads, 1)
-        self._check("seed", self.seed, 0)
-        if self.cutoff is not None and math.isnan(self.cutoff):
-            raise OptionError("cutoff must be a number, got NaN")
+        self._check("threads", self.threads, 1, whole=True)
+        self._check("seed", self.seed, 0, whole=True)
+        self._check("cutoff", self.cutoff, -math.inf)
 
     @staticmethod
-    def _check(name: str, value: float | None, least: float) -> None:
-        if value is not None and not value >= least:
-            raise OptionError(f"{name} must be at least {least}, got {value!r}")
+    def _check(name: str, value: object, least: float, *, whole: bool = False) -> None:
+        if value is None:
+            return
+        kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+        if not isinstance(value, kinds) or isinstance(value, bool) or not value >= least:  # also refuses NaN
+            raise OptionError(f"{name} must be a {'whole ' if whole else ''}number of at least {least}, got {value!r}")

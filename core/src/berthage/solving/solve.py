@@ -132,13 +132,15 @@ class _Run:
             self.whole.offer(
                 start := self.problem.check_assignment(self.params.warm_start), evaluate(self.problem, start)
             )
-        infeasibility = static_infeasibility(self.problem)
-        if infeasibility is None:
-            try:
+        infeasibility = None
+        try:
+            infeasibility = static_infeasibility(self.problem)
+            if infeasibility is None:
                 chain = self._reduce(presolve)
                 infeasibility = chain.infeasibility
-            except KeyboardInterrupt:
-                self.clock.interrupted = True
+        except KeyboardInterrupt:
+            self.clock.interrupted = True
+        self.clock.finishing = chain is None
         if infeasibility is not None:
             checked = CheckedOutcome(
                 Termination(Reason.INFEASIBLE, detail=infeasibility.detail),
@@ -155,12 +157,14 @@ class _Run:
             checked = self._solve_parts(chain)
         checked = self._whole_outcome(checked)
         try:
+            self.clock.finishing = False
             if certify is not None and checked.termination.reason is not Reason.INFEASIBLE:
                 checked = self._certify(checked, certify)
             if checked.termination.reason is Reason.INFEASIBLE:
                 checked = self._explain(checked, presolve)
         except KeyboardInterrupt:
             self.clock.interrupted = True  # what was found before stands as it is
+        self.clock.finishing = True
         self.clock.timings["total"] = self.clock.total()
         self._tell("solve_finished", checked.objective, checked.bound)
         return SolveResult(
@@ -207,6 +211,8 @@ class _Run:
                 self.params,
                 warm_start=None if starts is None else starts[i],
                 cutoff=_loosened(self.params.cutoff, chain.bound_error) if one else None,
+                # A cutoff on the sum says nothing of one part, so each has to be as cheap as it can.
+                gap=self.params.gap if one or self.params.cutoff is None else 0.0,
                 observer=None,
             )
             self.parts.append(SolveContext(part, params, self.clock, self._progress))
@@ -216,6 +222,7 @@ class _Run:
                 checked[i] = self._solve_part(chain.parts[i], self.parts[i])
                 if checked[i].termination.reason is Reason.INFEASIBLE:  # type: ignore[union-attr]
                     break
+        self.clock.finishing = True  # an interrupt from here on must not lose what was found
         done = [c for c in checked if c is not None]
         return self._combine(chain, done)
 
@@ -246,6 +253,7 @@ class _Run:
             raise PluginError(f"solver {self.named.name!r} failed: {type(error).__name__}: {error}") from error
         if not isinstance(outcome, SolverOutcome):
             raise PluginError(f"solver {self.named.name!r} returned {type(outcome).__name__}, not a SolverOutcome")
+        _check_shape(self.named.name, outcome)
         for key, value in outcome.stats.items():
             before = self.stats.get(key)
             both = isinstance(value, int | float) and isinstance(before, int | float) and not isinstance(value, bool)
@@ -279,11 +287,14 @@ class _Run:
         claim, assignment, cutoff = checked.termination, checked.assignment, self.params.cutoff
         if assignment is not None and cutoff is not None and evaluate(self.problem, assignment).objective > cutoff:
             assignment = None
-            if claim.reason is Reason.OPTIMAL:
-                detail = f"no assignment costs {cutoff} or less: the least costs {checked.objective}"
+            if checked.bound > cutoff:
+                detail = f"no assignment costs {cutoff} or less: the bound is {checked.bound}"
                 claim = Termination(Reason.INFEASIBLE, detail=detail)
-            elif claim.reason is Reason.FEASIBLE:
-                claim = Termination(Reason.NO_SOLUTION_FOUND, claim.limit, claim.detail)
+            elif claim.reason in (Reason.OPTIMAL, Reason.FEASIBLE):
+                detail = (
+                    f"what was found costs more than {cutoff}, and the bound {checked.bound} does not exclude better"
+                )
+                claim = Termination(Reason.NO_SOLUTION_FOUND, claim.limit or Limit.OTHER, claim.detail or detail)
         if claim.reason is Reason.NUMERICAL_ERROR:
             if assignment is not None:
                 self.whole.incumbent(assignment)
@@ -312,9 +323,8 @@ class _Run:
         return check_outcome(self.problem, outcome, self.whole)
 
     def _explain(self, checked: CheckedOutcome, presolve: bool | Sequence[str | Reduction]) -> CheckedOutcome:
-        """Name the constraints that clash, where no reason is known yet."""
-        if checked.infeasibility is not None:
-            return checked
+        """Name a smallest set of removable constraints that clash, unless the known reason names such a set already."""
+        known = checked.infeasibility
         names = self.problem.constraint_names
         deadline = Clock(min(EXPLAIN_SECONDS, self.clock.remaining()))
         base = feasibility_problem(self.problem)
@@ -339,19 +349,25 @@ class _Run:
             return None if feasible is None else not feasible
 
         with self.clock.phase("explain"):
-            everything = infeasible(sorted(base_names))
+            named = known.constraints if known is not None else ()
+            if named and set(named) <= base_names and infeasible(named):
+                return checked
+            everything = True if known is not None else infeasible(sorted(base_names))
             if witness and self.params.cutoff is None:  # the second opinion shows that the first was wrong
                 return check_outcome(self.problem, SolverOutcome(checked.termination, witness[0]), self.whole)
-            if everything is False and self.params.cutoff is not None:
-                detail = f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
-                found = Infeasibility(detail)
-            elif (
-                everything
-                and (clash := clashing_constraints([n for n in names if n in base_names], infeasible)) is not None
-            ):
-                found = Infeasibility(describe_clash(self.problem, clash), clash)
-            else:
-                found = Infeasibility(checked.termination.detail or "no assignment satisfies all constraints", names)
+            clash = clashing_constraints([n for n in names if n in base_names], infeasible) if everything else None
+        found = known
+        if everything is False and self.params.cutoff is not None:
+            found = Infeasibility(
+                f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
+            )
+        elif clash and known is not None:
+            found = replace(known, constraints=clash, detail=f"{describe_clash(self.problem, clash)}: {known.detail}")
+        elif clash is not None and known is None:
+            found = Infeasibility(f"{self.named.name} finds that {describe_clash(self.problem, clash)}", clash)
+        elif known is None:
+            found = Infeasibility(checked.termination.detail or f"{self.named.name} finds no assignment", names)
+        assert found is not None  # one of the cases above
         return replace(checked, infeasibility=found, termination=Termination(Reason.INFEASIBLE, detail=found.detail))
 
     def _feasible(self, presolve: bool | Sequence[str | Reduction]) -> bool | None:
@@ -402,6 +418,20 @@ _SEVERITY = (
 )
 
 
+def _check_shape(solver: str, outcome: SolverOutcome) -> None:
+    """Refuse an outcome whose fields are of the wrong kind; solvers need not be type-checked."""
+    wanted: dict[str, tuple[type, ...]] = {
+        "termination": (Termination,),
+        "bound": (int, float, np.integer, np.floating),
+        "stats": (Mapping,),
+        "infeasibility": (Infeasibility, type(None)),
+    }
+    for field, kinds in wanted.items():
+        value = getattr(outcome, field)
+        if not isinstance(value, kinds):
+            raise PluginError(f"solver {solver!r} returned an outcome whose {field} is {value!r}")
+
+
 def _loosened(cutoff: int | float | None, error: float) -> int | float | None:
     """A cutoff that rounding in a reduction cannot make too strict; the exact one is applied after lifting."""
     return cutoff if cutoff is None or error == 0.0 else cutoff + error
@@ -444,10 +474,10 @@ def _interruptible(clock: Clock) -> Iterator[None]:
         return
 
     def handle(signum: int, frame: object) -> None:
-        if clock.interrupted or not clock.polled_lately():
-            clock.interrupted = True
-            raise KeyboardInterrupt
+        soon = clock.finishing or (not clock.interrupted and clock.polled_lately())
         clock.interrupted = True
+        if not soon:
+            raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:  # the program has its own way with Ctrl-C: leave it alone

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from berthage.errors import InvalidProblemError
-from berthage.problem.arrays import Array, Float64Array, Int64Array, split_exact
+from berthage.problem.arrays import MOST_COPIES, Array, Float64Array, Int64Array, plain_number, split_exact
 from berthage.problem.building.variables import Variable, VariableBuilder, check_multiplicity
 from berthage.problem.tables import CostTable, DenseTable
 
@@ -25,9 +27,10 @@ class CostBuilder(VariableBuilder):
 
     def add_constant(self, value: int | float) -> None:
         """Add a number to every objective."""
-        if not np.isfinite(float(value)):
+        number = plain_number(value, "a constant")
+        if not math.isfinite(number):
             raise InvalidProblemError(f"a constant must be finite, got {value!r}")
-        self._constant += value
+        self._constant += number
 
     def add_unary(self, variable: Variable, costs: npt.ArrayLike) -> None:
         """Add unary costs, one a label and per copy, to those a variable has."""
@@ -147,8 +150,8 @@ class CostBuilder(VariableBuilder):
             if index.min() < 0 or index.max() >= count:
                 bad = int(np.flatnonzero((index < 0) | (index >= count))[0])
                 raise InvalidProblemError(f"edge {bad}: there is no {what} {index[bad]}; there are {count}")
-        if copies.min() < 1:
-            raise InvalidProblemError(f"edge {int(copies.argmin())}: multiplicity must be ≥ 1, got {copies.min()}")
+        for e in np.flatnonzero((copies < 1) | (copies > MOST_COPIES))[:1].tolist():
+            check_multiplicity(f"edge {e}", int(copies[e]))
         sizes = np.array([s.size for s in self._sets])[np.array(self._variable_set)]
         shapes = np.array([table.shape for table in self._tables])[t]
         wrong = np.flatnonzero((shapes[:, 0] != sizes[a]) | (shapes[:, 1] != sizes[b]))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage.errors import InvalidProblemError
-from berthage.problem.arrays import Float64Array, Int64Array, split_exact
+from berthage.problem.arrays import MOST_COPIES, Float64Array, Int64Array, split_exact
 from berthage.problem.labels import LabelSet
 
 Variable = int | str
@@ -164,7 +164,7 @@ class VariableBuilder:
 
 def check_multiplicity(what: str, multiplicity: object) -> None:
     """Refuse a multiplicity that is not a whole number of copies."""
-    if not isinstance(multiplicity, int | np.integer) or not 1 <= int(multiplicity) < 2**31:
+    if not isinstance(multiplicity, int | np.integer) or not 1 <= int(multiplicity) <= MOST_COPIES:
         raise InvalidProblemError(
             f"{what}: multiplicity must be a whole number from 1 to 2^31 - 1, got {multiplicity!r}"
         )
