@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
 import sys
 import types
 import warnings
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from berthage.cli.app import app
 from berthage.errors import PluginError, UnknownNameError, UnsupportedProblemError
 from berthage.registry import (
     Capability,
@@ -87,9 +91,9 @@ def test_an_unknown_solver_is_answered_with_near_misses_and_what_is_installed() 
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("trws", "pip install berthage-trws"),
-        ("TRWS_LAZY", "pip install berthage-trws"),
-        ("ilp-pulpp", r"'ilp-pulp' \(not installed: pip install berthage-ilp\)"),
+        ("trws", "comes with berthage-trws: pip install ./plugins/trws .*not published yet"),
+        ("ILP_PULP", "comes with berthage-ilp: pip install ./plugins/ilp"),
+        ("ilp-pulpp", r"'ilp-pulp' \(of berthage-ilp, not installed: pip install ./plugins/ilp"),
     ],
 )
 def test_an_unknown_solver_of_ours_is_answered_with_what_to_install(name: str, answer: str) -> None:
@@ -202,6 +206,43 @@ def test_a_hook_that_returns_no_list_breaks_its_plugin() -> None:
 def test_a_wrong_description_is_refused_where_it_is_made(make: Any, reason: str) -> None:
     with pytest.raises(PluginError, match=reason):
         make()
+
+
+@pytest.mark.parametrize(
+    ("hook", "description", "made"),
+    [
+        ("berthage_commands", CommandInfo("solve", "Another's.", "collections:OrderedDict"), "load_command"),
+        ("berthage_formats", FormatInfo("berthage", "Another's.", "collections:OrderedDict"), "create_format"),
+    ],
+)
+def test_a_stranger_cannot_take_a_name_of_cores_own(hook: str, description: Any, made: str) -> None:
+    stranger = types.ModuleType("stranger")
+    setattr(stranger, hook, hookimpl(lambda: [description], specname=hook))
+    registry = Registry([PluginSource("mine", lambda: stranger, "berthage-mine", "1")])
+    listed = [*registry.commands, *registry.formats]
+    assert [registry.plugin_of(i).name for i in listed if i.name == description.name] == ["berthage"]
+    assert type(getattr(registry, made)(description.name)).__name__ != "OrderedDict"
+    (conflict,) = registry.conflicts
+    assert conflict.name == description.name
+    assert conflict.used == conflict.plugins[0]
+    assert conflict.used.startswith("'berthage' (berthage")
+    assert conflict.plugins[1] == "'mine' (berthage-mine 1)"
+    assert "is claimed by 'berthage'" in str(conflict)
+    assert str(conflict).endswith(f"it stays that of {conflict.used}")
+
+
+def test_two_strangers_cannot_settle_a_name_that_core_does_not_have() -> None:
+    registry = Registry({"one": Solvers(solver("solve")), "two": Solvers(solver("solve"))})
+    assert [c.used for c in registry.conflicts] == [None]
+    with pytest.raises(PluginError, match="'one' and by 'two'; uninstall one"):
+        registry.solver("solve")
+    assert registry.command("solve")  # kinds have names of their own
+
+
+def test_a_stranger_cannot_take_the_ending_of_cores_format() -> None:
+    greedy = Formats(FormatInfo("mine", "", "a:b", extensions=(".berthage",), writes=True))
+    for writing in (False, True):
+        assert Registry([greedy]).format_for("x.berthage", writing=writing).name == "berthage"
 
 
 def test_what_the_distribution_tells_fills_in_version_and_install() -> None:
@@ -389,6 +430,54 @@ class TestObservers:
         with pytest.warns(RuntimeWarning, match=r"berthage_incumbent of plugin 'bad' failed: ValueError: ouch"):
             registry.emit("incumbent", 7)
         assert heard == [7, "no argument"]
+
+    def test_what_a_plugin_observes_is_among_what_it_provides(self) -> None:
+        class Watching:
+            @hookimpl
+            def berthage_bound(self, event: object) -> None:
+                pass
+
+            @hookimpl
+            def berthage_incumbent(self, event: object) -> None:
+                pass
+
+        registry = Registry({"watching": Watching(), "empty": object()})
+        assert record(registry, "watching").provides == {"observer": ("incumbent", "bound")}
+        assert record(registry, "empty").provides == {}
+        done = CliRunner().invoke(app, ["plugins"], obj=registry)
+        lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+        assert lines["watching"].endswith("observer incumbent, bound")
+        assert lines["empty"].endswith("nothing")
+
+    def test_on_the_command_line_one_that_raises_is_told_without_our_source(self, tmp_path: Any) -> None:
+        (tmp_path / "grumpy.py").write_text(
+            "import click\n"
+            "from berthage.registry import CommandInfo, Registry, hookimpl\n"
+            "@hookimpl\n"
+            "def berthage_incumbent():\n"
+            "    raise ValueError('ouch')\n"
+            "@hookimpl\n"
+            "def berthage_commands():\n"
+            "    return [CommandInfo('grumble', '', 'grumpy:grumble')]\n"
+            "@click.command()\n"
+            "@click.pass_obj\n"
+            "def grumble(registry):\n"
+            "    registry.emit('incumbent', None)\n"
+        )
+        (tmp_path / "grumpy-1.dist-info").mkdir()
+        (tmp_path / "grumpy-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: grumpy\nVersion: 1\n")
+        (tmp_path / "grumpy-1.dist-info" / "entry_points.txt").write_text("[berthage]\ngrumpy = grumpy\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "berthage.cli.main", "grumble"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "BERTHAGE_PLUGINS": "grumpy"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        told = "observer berthage_incumbent of plugin 'grumpy' (grumpy 1) failed: ValueError: ouch"
+        assert done.stderr == f"warning: {told}\n"
 
     def test_nobody_listening_is_fine(self) -> None:
         with warnings.catch_warnings():

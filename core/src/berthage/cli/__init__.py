@@ -1,1 +1,1 @@
-"""The command line. Needs the ``[cli]`` extra: ``pip install 'berthage[cli]'``."""
+"""The command line. Needs the ``[cli]`` extra: click and rich."""

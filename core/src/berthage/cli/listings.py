@@ -11,6 +11,7 @@ import click
 from berthage.cli.base import registry_of
 from berthage.cli.strict_json import FORMAT_VERSION, plain, to_json
 from berthage.registry import PluginRecord, PluginStatus, Registry, SolverInfo, describe_options
+from berthage.registry.unknown import how_to_install, shipped
 
 
 @click.command()
@@ -29,7 +30,7 @@ def solvers(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(to_json({"format_version": FORMAT_VERSION, "solvers": rows}), nl=False)
         return
     if not infos:
-        click.echo("No solver is installed. Ours: pip install berthage-ilp berthage-trws berthage-lp berthage-exact")
+        click.echo(f"No solver is installed. Ours: {how_to_install(*shipped('solver'))}")
     for line in columns([_solver_words(registry, info) for info in infos]):
         click.echo(line)
     if names:
@@ -123,4 +124,4 @@ def _provided(record: PluginRecord) -> str:
     if record.status is not PluginStatus.LOADED:
         return ""
     parts = [f"{kind} {', '.join(names)}" for kind, names in record.provides.items()]
-    return "; ".join(parts) or "nothing but observers"
+    return "; ".join(parts) or "nothing"

@@ -52,7 +52,7 @@ class Info:
         summary: One line, shown in listings.
         target: ``"package.module:attribute"``, imported only when the name is used.
         requires: Import names that must be installed, e.g. ``("pulp",)``.
-        install: The command that installs what is missing, e.g. ``"pip install berthage-ilp"``.
+        install: The command that installs what is missing, e.g. ``"pip install pulp"``.
             The registry fills in the plugin's own distribution when it is empty.
         version: The implementation's version. The registry fills in the distribution's.
         options: A frozen dataclass whose fields all have defaults, or None when there is nothing

@@ -96,7 +96,7 @@ class Registry:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Names that several plugins claim. Using one raises; everything else works."""
+        """Names that several plugins claim. Using one raises unless it is one of core's own, which core keeps."""
         return tuple(conflict for catalog in self._catalogs for conflict in catalog.conflicts)
 
     @property
@@ -193,6 +193,8 @@ class Registry:
         if not able:
             verb = "written" if writing else "read"
             raise UnsupportedProblemError(f"{file_name}: format {found[0].name!r} cannot be {verb}")
+        if len(able) > 1:  # an ending of core's own format stays core's
+            able = [info for info in able if self.plugin_of(info).module == BUILTIN_MODULE] or able
         if len(able) > 1:
             names = ", ".join(info.name for info in able)
             raise UnknownNameError(f"{file_name}: several formats fit ({names}); name one")

@@ -25,6 +25,7 @@ from berthage.registry.descriptions import (
     SolverInfo,
 )
 from berthage.registry.sources import PluginRecord, PluginSource, PluginStatus
+from berthage.registry.unknown import how_to_install
 
 LISTING_HOOKS: Final[tuple[tuple[str, str, type[Info]], ...]] = (
     ("berthage_solvers", "solver", SolverInfo),
@@ -93,6 +94,8 @@ def _register(
     provides: dict[str, tuple[str, ...]] = {}
     for kind, info in infos:
         provides[kind] = (*provides.get(kind, ()), info.name)
+    if observers:
+        provides["observer"] = tuple(dict.fromkeys(hook.removeprefix("berthage_") for hook, _ in observers))
     record = _record(source, PluginStatus.LOADED, provides=provides)
     result.records.append(record)
     result.infos.extend((info, record) for _, info in infos)
@@ -139,7 +142,6 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: object, source: PluginSo
 
 
 def _near(hook: str, known: list[str]) -> str:
-
     near = difflib.get_close_matches(hook, known, n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
@@ -161,7 +163,7 @@ def _listed(function: Callable[..., Any], hook: str, info_type: type[Info]) -> l
 
 def _complete(info: Info, source: PluginSource) -> Info:
     """Fill in what the distribution tells."""
-    install = info.install or (f"pip install {source.distribution}" if source.distribution else "")
+    install = info.install or (how_to_install(source.distribution) if source.distribution else "")
     return dataclasses.replace(info, install=install, version=info.version or source.version)
 
 

@@ -59,7 +59,7 @@ class PluginRecord:
         module: The module with its hooks.
         status: Loaded, broken or skipped.
         error: Why it is not loaded; empty when it is.
-        provides: Names it registered, by kind.
+        provides: Names it registered, by kind; the events that it observes are under ``"observer"``.
     """
 
     name: str

@@ -9,17 +9,46 @@ from typing import Final
 KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("solver", "berthage-ilp", ("ilp", "ilp-pulp", "ilp-pyomo")),
     ("solver", "berthage-lp", ("lp",)),
-    ("solver", "berthage-trws", ("trws", "trws-lazy")),
-    ("solver", "berthage-exact", ("exact",)),
-    ("solver", "berthage-anytime", ("anytime",)),
+    ("solver", "berthage-trws", ("trws",)),
+    (
+        "reduction",
+        "berthage-presolve",
+        (
+            "presolve",
+            "arc-consistency",
+            "budget-pins",
+            "merge-ties",
+            "single-labels",
+            "merge-edges",
+            "dominated-labels",
+            "eliminate",
+            "components",
+        ),
+    ),
     ("format", "berthage-formats", ("iopddl", "uai", "wcsp", "cfn", "gap", "sharding")),
-    ("seeder", "berthage-split", ("split-dim",)),
-    ("cost model", "berthage-nccl", ("nccl-h100",)),
-    ("front end", "berthage-torch", ("torch",)),
-    ("command", "berthage-report", ("report",)),
-    ("command", "berthage-sweep", ("sweep",)),
+    ("cost model", "berthage-nccl", ("nccl-h100", "nccl-h200", "nccl-a100", "nccl-b200")),
+    ("command", "berthage-nccl", ("price", "nccl")),
+    ("command", "berthage-torch", ("search", "explain", "diff")),
 )
 """(kind, distribution, names) of the plugins that are kept beside core, for installation hints."""
+
+
+def how_to_install(*distributions: str) -> str:
+    """The command that installs distributions of one project.
+
+    Ours are on no index yet, and a name that is free there could be anybody's: they are installed from the
+    repository, where each has the folder ``plugins/NAME``.
+    """
+    ours = {distribution for _, distribution, _ in KNOWN}
+    if not ours.issuperset(distributions):
+        return f"pip install {' '.join(distributions)}"
+    folders = " ".join(f"./plugins/{name.removeprefix('berthage-')}" for name in distributions)
+    return f"pip install {folders} (in a clone of Berthage's repository; not published yet)"
+
+
+def shipped(kind: str) -> tuple[str, ...]:
+    """Our distributions that bring something of a kind."""
+    return tuple(distribution for offered, distribution, _ in KNOWN if offered == kind)
 
 
 def unknown_name(kind: str, name: str, available: Sequence[str], broken: Iterable[tuple[str, str]]) -> str:
@@ -37,10 +66,13 @@ def unknown_name(kind: str, name: str, available: Sequence[str], broken: Iterabl
     near = difflib.get_close_matches(wanted, [*available, *(n for n in homes if n not in available)], n=3)
     parts = [f"no {kind} is named {name!r}"]
     if wanted in homes and wanted not in available:
-        parts.append(f"{wanted!r} comes with {homes[wanted]}: pip install {homes[wanted]}")
+        parts.append(f"{wanted!r} comes with {homes[wanted]}: {how_to_install(homes[wanted])}")
         near = [n for n in near if n != wanted]
     else:
-        hints = [repr(n) if n in available else f"{n!r} (not installed: pip install {homes[n]})" for n in near]
+        hints = [
+            repr(n) if n in available else f"{n!r} (of {homes[n]}, not installed: {how_to_install(homes[n])})"
+            for n in near
+        ]
         if hints:
             parts.append(f"did you mean {' or '.join(hints)}?")
     parts.append(f"installed: {', '.join(sorted(available)) if available else 'none'}")
