@@ -13,12 +13,8 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 
 # `ci` tries the same examples every time: a red run can be repeated, and a green one means the same
 # everywhere. `explore` (HYPOTHESIS_PROFILE=explore) looks further, at new examples on every run.
-settings.register_profile(
-    "ci", derandomize=True, database=None, deadline=None, max_examples=60, print_blob=True
-)
-settings.register_profile(
-    "explore", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("ci", derandomize=True, database=None, deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -99,16 +99,12 @@ def make() -> dict[str, object]:
             [16 * inner * outer // shards(placement) for placement in WEIGHTS],
         ]
         pairs.append([2 * layer, 2 * layer + 1])
-        tables.append(
-            [moved(2 * inner * outer, kept, along(splits, 1)) for splits in PRODUCTS for kept in WEIGHTS]
-        )
+        tables.append([moved(2 * inner * outer, kept, along(splits, 1)) for splits in PRODUCTS for kept in WEIGHTS])
         sources = [layer - 1] if layer % 2 == 0 else [layer - 1, layer - 2]
         for source in (source for source in sources if source >= 0):
             size = 2 * ROWS * WIDTHS[source + 1]
             pairs.append([2 * source, 2 * layer])
-            tables.append(
-                [2 * moved(size, along(a, 2), along(b, 0)) for a, b in itertools.product(PRODUCTS, repeat=2)]
-            )
+            tables.append([2 * moved(size, along(a, 2), along(b, 0)) for a, b in itertools.product(PRODUCTS, repeat=2)])
     nodes = {"intervals": intervals, "costs": costs, "usages": usages}
     return {
         "problem": {

@@ -27,9 +27,7 @@ def registry() -> Registry:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    described = set(
-        re.findall(r"auto(?:class|function|data):: (?:berthage\.)?(?:\w+\.)*(\w+)", page("api.md"))
-    )
+    described = set(re.findall(r"auto(?:class|function|data):: (?:berthage\.)?(?:\w+\.)*(\w+)", page("api.md")))
     errors = {name for name in berthage.__all__ if name.endswith("Error")}  # by automodule
     assert set(berthage.__all__) - described - errors - {"hookimpl"} == set()
     assert "automodule:: berthage.errors" in page("api.md")
