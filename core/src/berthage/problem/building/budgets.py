@@ -128,7 +128,9 @@ class BudgetBuilder(RelationBuilder):
                 )
             parts.append(array)
         flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        wide = [part for part in parts if part.dtype.kind == "i" and (np.abs(part) >= EXACT_FLOAT).any()]
+        wide = [
+            part for part in parts if part.dtype.kind == "i" and (np.abs(part.astype(np.float64)) >= EXACT_FLOAT).any()
+        ]
         wide = [part for part in wide if any(int(float(w)) != w for w in part.tolist())]
         if flat.dtype.kind == "f" and wide:
             raise InvalidProblemError(
@@ -153,9 +155,13 @@ def _weights_of(raw: npt.ArrayLike, what: str) -> Array:
         raise InvalidProblemError(f"{what} must be finite; forbid the label instead")
     if not _whole(values):
         return values
-    if values.size and np.abs(values).max() >= 2.0**63:
+    if not values.size or np.abs(values).max() < EXACT_FLOAT:
+        return values.astype(np.int64)
+    extra = [0] * values.size if residual is None else residual.ravel().tolist()
+    exact = [int(value) + r for value, r in zip(values.ravel().tolist(), extra, strict=True)]
+    if not all(-(2**63) <= number < 2**63 for number in exact):
         raise InvalidProblemError(f"{what} are beyond int64; use a larger unit")
-    return values.astype(np.int64) + (0 if residual is None else residual)
+    return np.array(exact, dtype=np.int64).reshape(values.shape)
 
 
 def _whole(values: Array) -> bool:
