@@ -139,9 +139,10 @@ class Plan:
         Raises:
             InvalidProblemError: There is none.
         """
-        for node in self.nodes:
-            if name in (node.name, node.fqn):
-                return node
+        for asked in ("name", "fqn"):
+            for node in self.nodes:
+                if getattr(node, asked) == name:
+                    return node
         raise InvalidProblemError(f"the plan of {self.model} has no node or parameter {name!r}")
 
     def diff(self, other: Plan) -> tuple[Change, ...]:
