@@ -15,9 +15,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from berthage import OptionError, ProblemBuilder, Reason, Registry, SolverInfo, solve
+from berthage import (
+    InvalidProblemError,
+    Limit,
+    OptionError,
+    PlacementProblem,
+    ProblemBuilder,
+    Reason,
+    Registry,
+    SolverInfo,
+    SolverOutcome,
+    Termination,
+    read_problem,
+    solve,
+)
+from berthage.cli.app import app
 from berthage.registry import build_options, describe_options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,8 +105,15 @@ def test_commands_run(page: Path, outcome: Callable[[str], subprocess.CompletedP
 
 def test_every_other_command_is_known() -> None:
     others = {c for page in PAGES for c in commands(page) if not c.startswith("berthage ")}
-    known = re.compile(r"(pip install nox && )?nox -s [a-z]+|python -m pip install -r requirements-dev\.txt")
-    assert [command for command in sorted(others) if not known.fullmatch(command)] == []
+    known = re.compile(
+        r"(pip install nox && )?nox -s [a-z]+|python -m pip install -r requirements-dev\.txt"
+        r"|\. \.nox/shared/bin/activate|pip install (?P<parts>('?\./[a-z./-]+(\[[a-z]+\])?'?( |$))+)"
+    )
+    matches = {command: known.fullmatch(command) for command in sorted(others)}
+    assert [command for command, match in matches.items() if match is None] == []
+    for match in matches.values():
+        for part in re.findall(r"\./([a-z/-]+)", (match and match["parts"]) or ""):
+            assert (ROOT / part / "pyproject.toml").is_file(), part
 
 
 def test_the_plugin_of_the_guide_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +133,83 @@ def test_the_plugin_of_the_guide_solves(tmp_path: Path, monkeypatch: pytest.Monk
     builder.forbid_pairs("a", "b", [(1, 1)])
     nothing = solve(builder.build(), "mine", registry=registry, presolve=False)
     assert nothing.termination.reason is Reason.NO_SOLUTION_FOUND
+
+
+@pytest.fixture
+def kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """The guide's examples of every kind but solvers, each a plugin."""
+    blocks = fences(ROOT / "docs" / "writing-a-plugin.md", "python")
+    files = {match[1]: block for block in blocks if (match := re.match(r"# berthage_kinds/(\w+)\.py\n", block))}
+    (tmp_path / "berthage_kinds").mkdir()
+    for name, text in files.items():
+        (tmp_path / "berthage_kinds" / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "berthage_kinds"]:
+        monkeypatch.delitem(sys.modules, name)
+    registry = Registry({name: importlib.import_module(f"berthage_kinds.{name}") for name in files})
+    assert registry.broken == ()
+    return registry
+
+
+def test_the_reduction_of_the_guide_reduces(kinds: Registry) -> None:
+    builder = ProblemBuilder("two")
+    builder.add_variable("a", 3, [1, float("inf"), 0])
+    builder.add_variable("b", 2, [float("inf"), 2])
+    builder.add_pairwise("a", "b", [[0, 5], [0, 0], [0, 9]])
+    result = solve(builder.build(), _first_label, presolve=["finite"], registry=kinds)
+    assert result.assignment.tolist() == [0, 1]
+    assert dict(result.reductions) == {"finite": {"labels": 2}}
+
+
+def _first_label(problem: PlacementProblem, *_: object) -> SolverOutcome:
+    chosen = np.zeros(problem.num_variables, dtype=np.int32)
+    return SolverOutcome(Termination(Reason.FEASIBLE, Limit.CONVERGED), chosen)
+
+
+def test_the_format_of_the_guide_reads(kinds: Registry, tmp_path: Path) -> None:
+    (tmp_path / "some.rows").write_text("rows\n3 1 2\n5\n")
+    problem = read_problem(tmp_path / "some.rows", registry=kinds)
+    assert problem.num_labels.tolist() == [3, 1]
+    (tmp_path / "bad.rows").write_text("rows\n3 x\n")
+    with pytest.raises(InvalidProblemError, match="line 2"):
+        read_problem(tmp_path / "bad.rows", registry=kinds)
+
+
+@pytest.mark.usefixtures("kinds")
+def test_the_reduction_and_the_format_of_the_guide_pass_the_kit(tmp_path: Path) -> None:
+    (tmp_path / "test_kinds.py").write_text(
+        "import berthage_kinds.format, berthage_kinds.reduction\n"
+        "from berthage import Registry\n"
+        "from berthage.testing import format_conformance, reduction_conformance\n"
+        "registry = Registry([berthage_kinds.format, berthage_kinds.reduction])\n"
+        "TestFinite = reduction_conformance('finite', registry=registry, max_examples=20)\n"
+        "TestRows = format_conformance('rows', registry=registry)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kinds.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\b[1-9]\d* passed", done.stdout)
+
+
+def test_the_other_examples_of_the_guide_do_what_they_say(
+    kinds: Registry, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = kinds.create_cost_model("flat")
+    placements = np.array([[0, 1], [1, 1]], dtype=np.int8)
+    assert model.redistribute(None, (4,), 4, placements, placements).tolist() == [[0, 1], [1, 0]]
+    done = CliRunner().invoke(app, ["hello", "Ada"], obj=kinds)
+    assert done.output == "hello, Ada: 0 solvers\n"
+    builder = ProblemBuilder("seen")
+    builder.add_variable("a", 1, [4])
+    solve(builder.build(), _first_label, presolve=False, registry=kinds)
+    assert re.fullmatch(r"0\.\d s: \w+ has 4 on seen\n", capsys.readouterr().err)
 
 
 def test_the_options_of_the_guide_are_accepted() -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from berthage.registry import PluginStatus, load_registry
+from berthage.registry.unknown import BUILDS_ON, KNOWN, how_to_install
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 PARTS = [ROOT / "core", *PLUGINS, ROOT / "docs" / "example-plugin"]
@@ -25,8 +28,7 @@ def sessions() -> set[str]:
     return {
         node.name
         for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        and any("nox.session" in ast.unparse(d) for d in node.decorator_list)
+        if isinstance(node, ast.FunctionDef) and any("nox.session" in ast.unparse(d) for d in node.decorator_list)
     }
 
 
@@ -54,9 +56,7 @@ def test_core_needs_numpy_and_pluggy_only() -> None:
 
 def test_importing_core_imports_no_extra_and_no_solver_library() -> None:
     code = "from berthage import *; import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     imported = set(shown.stdout.split())
     assert "numpy" in imported
     assert not imported & {"click", "rich", "pytest", "hypothesis"}
@@ -89,6 +89,45 @@ def test_hooks_import_nothing_heavy(part: Path) -> None:
         )
     }
     assert imported <= {"berthage", package.name, *sys.stdlib_module_names}
+
+
+def test_installation_hints_name_what_the_plugins_offer_and_nothing_else() -> None:
+    offered: dict[tuple[str, str], set[str]] = {}
+    registry = load_registry()
+    for part in PLUGINS:
+        name = str(settings(part / "pyproject.toml")["project"]["name"])
+        (plugin,) = (p for p in registry.plugins if p.distribution == name)
+        assert plugin.status is PluginStatus.LOADED, plugin.error
+        for kind, names in plugin.provides.items():
+            offered[kind, name] = set(names)
+    for info in registry.solvers:
+        key = ("solver", registry.plugin_of(info).distribution)
+        if key in offered:
+            offered[key] |= set(info.all_names)
+    assert {(kind, name): set(names) for kind, name, names in KNOWN} == offered
+    for _, name, _ in KNOWN:
+        project = settings(ROOT / ours(name) / "pyproject.toml")["project"]
+        needs = {re.split(r"[\[<>=~! ]", line)[0] for line in project["dependencies"]} & {n for _, n, _ in KNOWN}
+        assert set(BUILDS_ON.get(name, ())) == needs
+        folders = re.findall(r"\./plugins/\w+", how_to_install(name))
+        assert set(folders) == {f"./{ours(part)}" for part in (name, *needs)}
+
+
+def ours(name: str) -> str:
+    """The folder of a plugin's distribution, in the repository."""
+    (part,) = (part for part in PLUGINS if settings(part / "pyproject.toml")["project"]["name"] == name)
+    return part.relative_to(ROOT).as_posix()
+
+
+def test_the_readme_installs_every_plugin_from_its_folder() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = (line for line in readme.splitlines() if line.startswith("$ pip install './core[cli]' "))
+    folders = [word for word in line.split() if word.startswith("./plugins/")]
+    assert folders
+    for folder in folders:
+        assert (ROOT / folder / "pyproject.toml").is_file()
+    for part in PLUGINS:
+        assert f"`./{part.relative_to(ROOT).as_posix()}`" in readme
 
 
 def test_the_sessions_that_the_house_promises_exist() -> None:

@@ -33,6 +33,10 @@ KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 """(kind, distribution, names) of the plugins that are kept beside core, for installation hints."""
 
 
+BUILDS_ON: Final = {"berthage-torch": ("berthage-nccl",)}
+"""Which of them need others of them, which an installer must not look for on an index either."""
+
+
 def how_to_install(*distributions: str) -> str:
     """The command that installs distributions of one project.
 
@@ -42,7 +46,8 @@ def how_to_install(*distributions: str) -> str:
     ours = {distribution for _, distribution, _ in KNOWN}
     if not ours.issuperset(distributions):
         return f"pip install {' '.join(distributions)}"
-    folders = " ".join(f"./plugins/{name.removeprefix('berthage-')}" for name in distributions)
+    needed = dict.fromkeys(part for name in distributions for part in (*BUILDS_ON.get(name, ()), name))
+    folders = " ".join(f"./plugins/{name.removeprefix('berthage-')}" for name in needed)
     return f"pip install {folders} (in a clone of Berthage's repository; not published yet)"
 
 
