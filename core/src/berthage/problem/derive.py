@@ -85,8 +85,8 @@ def without(problem: PlacementProblem, names: Iterable[str]) -> PlacementProblem
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
             all_names = f"{', '.join(map(repr, known[:10]))}{f' and {len(known) - 10} more' if len(known) > 10 else ''}"
-            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else f"; its constraints: {all_names or 'none'}"
-            raise InvalidProblemError(f"problem {problem.name!r} has no constraint {name!r}{hint}")
+            hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"its constraints: {all_names or 'none'}"
+            raise InvalidProblemError(f"problem {problem.name!r} has no constraint {name!r}; {hint}")
     stay = np.array([name not in gone for name in problem.relations.names], dtype=np.bool_)
     return replace(
         problem,
