@@ -208,7 +208,7 @@ def test_wide_layers_and_few_tokens_make_tensor_parallelism() -> None:
 
 class TestDemands:
     def test_inputs_outputs_and_pins_hold(self) -> None:
-        pins = {"layers.*.up.weight": "RR", "layers.1/gelu": "RR"}
+        pins = {"layers.*.up.weight": "RR", "layers.1/relu": "RR"}
         demands = Constraints(inputs={"*": ("S(0)", "R")}, outputs={"output": "S(0)S(1)"}, pins=pins)
         plan = search_plan(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands)
         assert plan.node("args[0]").outputs == ("S(0)R",)
