@@ -356,7 +356,10 @@ class TestSolve:
     ) -> None:
         (tmp_path / "file").write_text("")
         (tmp_path / "astray").symlink_to(tmp_path / "gone" / "out")
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
         for path, told in [
+            (tmp_path / "loop", str(tmp_path)),
+            (tmp_path / ("x" * 300), str(tmp_path)),
             (tmp_path / "no" / "out", str(tmp_path / "no")),
             (tmp_path / "file" / "out", str(tmp_path / "file")),
             (tmp_path / "astray", str(tmp_path / "gone")),
@@ -611,13 +614,14 @@ class TestListings:
         document = strict(run("plugins", "--json", registry=registry).stdout)
         status = {row["name"]: row["status"] for row in document["plugins"]}
         assert status == {"berthage": "loaded", "tests": "loaded", "typo": "broken", "again": "loaded"}
-        assert {"kind": "solver", "name": "brute", "plugins": ["'tests'", "'again'"]} in document["conflicts"]
+        claimed = {"kind": "solver", "name": "brute", "plugins": ["'tests'", "'again'"], "used": None}
+        assert claimed in document["conflicts"]
         assert "unavailable plugins: typo" in run("solvers", registry=registry).stderr
 
     def test_no_solvers_at_all(self, run: Any) -> None:
         done = run("solvers", registry=Registry())
         assert done.exit_code == 0
-        assert "pip install berthage-ilp" in done.stdout
+        assert "pip install ./plugins/ilp ./plugins/lp ./plugins/trws" in done.stdout
 
 
 class TestPluginCommands:
@@ -640,7 +644,7 @@ class TestPluginCommands:
         done = run("hallo")
         assert done.exit_code == 2
         assert "did you mean 'hello'" in done.stderr
-        assert "pip install berthage-report" in run("report").stderr
+        assert "'price' comes with berthage-nccl: pip install ./plugins/nccl" in run("price").stderr
 
 
 def test_an_infeasibility_is_told_in_full() -> None:

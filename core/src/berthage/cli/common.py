@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,12 +86,17 @@ class OutputFile(click.Path):
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if self.allow_dash and str(path) == "-":
             return path
-        target = path.resolve()  # what a link points to is replaced, not the link
+        target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
         folder = target.parent
         if not folder.is_dir():
             self.fail(f"{str(path)!r} cannot be written: there is no folder {str(folder)!r}", param, ctx)
-        if target.exists() and not target.is_file():
-            self.fail(f"{str(path)!r} cannot be replaced: it is not a regular file", param, ctx)
+        try:
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                self.fail(f"{str(path)!r} cannot be replaced: it is not a regular file", param, ctx)
+        except FileNotFoundError:
+            pass
+        except OSError as error:  # a loop of links, a name too long
+            self.fail(f"{str(path)!r} cannot be written in {str(folder)!r}: {error.strerror}", param, ctx)
         if not os.access(folder, os.W_OK | os.X_OK):
             self.fail(f"{str(path)!r} cannot be written: no permission to write in {str(folder)!r}", param, ctx)
         return path

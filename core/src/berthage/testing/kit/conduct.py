@@ -97,24 +97,6 @@ def warm_starts_never_worsen(kit: SolverKit, pair: tuple[PlacementProblem, list[
         assert result.objective <= offered.objective, f"{result.objective!r} from a start of {offered.objective!r}"
 
 
-@check(given=lambda kit: problems(features=kit.features, costs=(Costs.FLAT, Costs.INTEGER)), share=0.5)
-def cutoffs_are_kept(kit: SolverKit, problem: PlacementProblem) -> None:
-    """Nothing above the cutoff is returned; an exact solver reaches it and proves that nothing lies below."""
-    truth = brute_force(problem)
-    if not truth.feasible:
-        return
-    at = kit.solve(problem, cutoff=truth.objective)
-    if kit.exact:
-        kit.judge(problem, truth, at)
-    elif at.assignment is not None:
-        verify_feasible(problem, at)
-        assert at.objective == truth.objective
-    below = kit.solve(problem, cutoff=truth.objective - 1)
-    assert below.assignment is None, f"an assignment of {below.objective!r} above the cutoff"
-    if kit.exact:
-        assert below.termination.reason is Reason.INFEASIBLE, f"nothing lies below, yet: {below.termination}"
-
-
 @check(given=lambda kit: problems(features=kit.features, costs=(Costs.FLAT, Costs.INTEGER), min_variables=1), share=0.5)
 def gap_allows_stopping_early(kit: SolverKit, problem: PlacementProblem) -> None:
     """With a gap of 20 %, OPTIMAL means within 20 %, and still nothing is claimed that is not so."""
@@ -283,7 +265,6 @@ CONDUCT_CHECKS: tuple[Check, ...] = (
     leaves_the_problem_alone,
     gives_the_same_answer_twice,
     warm_starts_never_worsen,
-    cutoffs_are_kept,
     gap_allows_stopping_early,
     unknown_options_are_refused,
     ill_typed_options_are_refused,

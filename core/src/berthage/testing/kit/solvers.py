@@ -9,6 +9,7 @@ from berthage import Registry
 from berthage.testing.kit.answers import ANSWER_CHECKS
 from berthage.testing.kit.checks import Check, build_class
 from berthage.testing.kit.conduct import CONDUCT_CHECKS
+from berthage.testing.kit.cutoffs import CUTOFF_CHECKS
 from berthage.testing.kit.processes import PROCESS_CHECKS
 from berthage.testing.kit.solver_kit import SolverKit
 
@@ -17,7 +18,7 @@ __all__ = ["conformance", "solver_checks"]
 
 def solver_checks() -> tuple[Check, ...]:
     """Every check of a solver; their names are what ``exclude`` takes."""
-    return (*ANSWER_CHECKS, *CONDUCT_CHECKS, *PROCESS_CHECKS)
+    return (*ANSWER_CHECKS, *CUTOFF_CHECKS, *CONDUCT_CHECKS, *PROCESS_CHECKS)
 
 
 def conformance(
