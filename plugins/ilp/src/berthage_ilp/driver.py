@@ -34,8 +34,15 @@ __all__ = ["Driver"]
 
 _TOLERANCE = 1e-9
 _SECOND_TOLERANCE = 1e-6
+_BLUR = 1e-6
+_TEXT_BLUR = 1e-4
+"""Error of the bound of an engine that claims an optimum, in its own units: cuts off what is better by less than its
+tolerances (CBC: by less than its increment of 1e-5)."""
 _LARGE_PAIR_COLUMNS = 20_000
 """From this many pair columns on, removing useless ones pays for itself."""
+
+_TIES = 100
+"""Most assignments just above the cutoff that are set aside one by one in search of one that meets it."""
 
 _LIMITS = {
     BackendStatus.TIME: Limit.TIME,
@@ -43,6 +50,10 @@ _LIMITS = {
     BackendStatus.INTERRUPTED: Limit.INTERRUPTED,
     BackendStatus.MEMORY: Limit.MEMORY,
 }
+
+
+def _relative_gap(objective: float, bound: float) -> float:
+    return math.inf if math.isinf(bound) else (objective - bound) / max(1.0, abs(objective))
 
 
 def _rounding(cost: float) -> float:
@@ -173,7 +184,52 @@ class Driver:
                     self.cuts += cuts
                     self.stats["cuts"] = len(self.cuts)
                     continue
+            if result.status is BackendStatus.OPTIMAL and result.values is not None:
+                tie = self._tie(level, result.values)
+                if tie is not None:
+                    self.cuts.append(tie)
+                    continue
             return _Level(result.status, result.bound, result.detail)
+
+    def _tie(self, level: LinearProgram, values: NDArray[np.float64]) -> Cut | None:
+        """Set a solution aside that misses the cutoff by no more than an engine's error.
+
+        Engines take costs that differ by rounding for equal: another solution may meet the cutoff that this one misses.
+        """
+        cutoff = self.params.cutoff
+        ties = int(self.stats.get("ties", 0))
+        if cutoff is None or self.context.best_objective is not None or ties >= _TIES:
+            return None
+        assignment = level.decode(values).assignment
+        evaluation = evaluate(self.problem, assignment)
+        if not evaluation.feasible or float(evaluation.objective) - self._blur(level, evaluation.objective) > cutoff:
+            return None
+        self.stats["ties"] = ties + 1
+        chosen = np.unique(level.col_of_label[level.label_ptr[:-1] + assignment])
+        chosen = chosen[chosen >= 0]
+        return Cut(chosen, float(len(chosen) - 1))
+
+    def _blur(self, level: LinearProgram, cost: float) -> float:
+        """How far off an engine's bound near a cost may be when it claims an optimum without a gap."""
+        tolerance = _TEXT_BLUR if self.backend.trusts_text else _BLUR
+        return tolerance / (objective_factor(level) * level.scale) + 1e-9 * abs(float(cost))
+
+    def _held(self, level: LinearProgram, bound: float) -> float:
+        """A bound that is above the cutoff only where that is beyond an engine's error."""
+        cutoff = self.params.cutoff
+        if cutoff is None or not bound > cutoff or bound - self._blur(level, bound) > cutoff:
+            return bound
+        held = float(cutoff)
+        return held if held <= cutoff else math.nextafter(held, -math.inf)
+
+    def _settled(self) -> bool:
+        """Whether what is known answers the question under a cutoff, so that the engine need not go on."""
+        cutoff, best, bound = self.params.cutoff, self.context.best_objective, self.context.best_bound
+        if cutoff is None:
+            return False
+        if best is None:
+            return bound > cutoff
+        return self.params.gap > 0.0 and _relative_gap(float(best), bound) <= self.params.gap
 
     def _offer(self, program: LinearProgram, values: NDArray[np.float64]) -> NDArray[np.int32] | None:
         """Tell core the assignment a solution stands for; returns it when it is not feasible."""
@@ -201,7 +257,8 @@ class Driver:
         if nodes is not None and nodes <= 1:
             # The root of a hard program alone can take minutes: one iteration is what came before it.
             return BackendResult(BackendStatus.NODES, None, -math.inf, "stopped before the root relaxation")
-        gap = self.params.gap if priced else 0.0
+        # An engine's optimum within a gap says nothing about a cutoff inside that gap: `_settled` stops it instead.
+        gap = self.params.gap if priced and self.params.cutoff is None else 0.0
         factor = objective_factor(small.program) if priced else 0.0
         offset = level.offset * factor if gap > 0.0 else 0.0
         program = replace(small.program, cost=small.program.cost * factor, offset=offset)
@@ -209,14 +266,15 @@ class Driver:
         noise = _rounding(float(small.program.cost.max(initial=0.0)))
 
         def valid(bound: float) -> float:
-            return level.bound_of(min((bound - offset) / factor - noise, limit)) if factor else -math.inf
+            if not factor:
+                return -math.inf
+            return self._held(level, level.bound_of(min((bound - offset) / factor - noise, limit)))
 
-        cutoff = self.params.cutoff
         monitor = Monitor(
             self.context,
             lambda values: level.decode(small.expand(values)).assignment,
             valid,
-            (lambda: cutoff is not None and self.context.best_bound > cutoff) if priced else (lambda: False),
+            self._settled if priced else (lambda: False),
         )
         settings = BackendSettings(
             time_limit=self.context.remaining(),
@@ -286,12 +344,15 @@ class Driver:
                 Termination(Reason.NUMERICAL_ERROR, detail=detail), best, -math.inf, stats=self._told()
             )
         cutoff = self.params.cutoff
-        if level.status is BackendStatus.OPTIMAL:
+        if level.status is BackendStatus.OPTIMAL or (best is not None and self._settled()):
             if best is not None:
                 termination = Termination(Reason.OPTIMAL)
-            elif cutoff is not None:
+            elif cutoff is not None and max(bound, self.context.best_bound) > cutoff:
                 detail = f"no assignment costs {cutoff} or less: the least is about {bound:.15g}"
                 termination = Termination(Reason.INFEASIBLE, detail=detail)
+            elif cutoff is not None:
+                detail = f"nothing found costs {cutoff} or less, and the bound {bound:.15g} does not exclude it"
+                termination = Termination(Reason.NO_SOLUTION_FOUND, Limit.OTHER, detail)
             else:
                 termination = Termination(Reason.NUMERICAL_ERROR, detail="the engine's optimum is not an assignment")
         elif cutoff is not None and best is None and max(bound, self.context.best_bound) > cutoff:

@@ -12,8 +12,8 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import highspy
@@ -28,7 +28,8 @@ _POLL_SECONDS = 0.05
 # HiGHS looks at interrupts between the steps of its search, not inside the LP of the root node: after this long
 # its thread is left to end at the next look, and the best answer so far is returned.
 _GRACE_SECONDS = 0.6
-_EXIT_WAIT_SECONDS = 20.0
+# At exit, running engines get this long to look once more.
+_EXIT_WAIT_SECONDS = 0.2
 
 _STATUS = {
     "kOptimal": BackendStatus.OPTIMAL,
@@ -59,19 +60,25 @@ def silence(highs: Any) -> None:
 
 @contextmanager
 def _no_banner() -> Iterator[None]:
-    """Keep the banner, which HiGHS prints when the first object is made, off the standard output of the program."""
-    try:
-        saved = os.dup(1)
-    except OSError:  # there is no standard output
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
+    """Keep HiGHS' banner, printed when the first object is made, off the program's standard output.
+
+    File descriptor 1 belongs to the whole process: two threads that swap it at once would leave it closed for good.
+    The lock therefore hangs on the `highspy` module, where everything that does this can find it.
+    """
+    lock: threading.Lock = vars(highspy).setdefault("berthage_standard_output_lock", threading.Lock())
+    with lock:
+        try:
+            saved = os.dup(1)
+        except OSError:  # there is no standard output
             yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+            return
+        try:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), 1)
+                yield
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 def configure(highs: Any, settings: BackendSettings) -> None:
@@ -105,6 +112,69 @@ def set_start(highs: Any, settings: BackendSettings) -> None:
         highs.setSolution(len(columns), columns.astype(np.int32), values.astype(np.float64))
 
 
+_CALLBACKS = (
+    highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution,
+    highspy.cb.HighsCallbackType.kCallbackMipInterrupt,
+    highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
+    highspy.cb.HighsCallbackType.kCallbackIpmInterrupt,
+)
+
+
+class _EngineThread(threading.Thread):
+    """Runs one engine; may outlive the call that started it, and the interpreter."""
+
+    def __init__(self, highs: Any, work: Callable[[], object]) -> None:
+        super().__init__(target=work, name="berthage-highs", daemon=True)
+        self.highs = highs
+        self.asked = threading.Event()
+        """Set when the engine is to stop at its next look."""
+        self.parked = threading.Event()
+        """Set when the interpreter is going away: a callback that sees it never returns."""
+
+    def run(self) -> None:
+        """Run the engine, then let go of it, so that what it held is freed even if nobody waits any more."""
+        try:
+            super().run()
+        finally:
+            del self.highs
+
+    def heed(self, reply: Any) -> None:
+        """From a callback: pass on a request to stop."""
+        if self.parked.is_set():
+            threading.Event().wait()
+        if reply is not None and self.asked.is_set():
+            reply.user_interrupt = True
+
+    def detach(self) -> None:
+        """Cut a run that does not stop off from Python, so that the process can end under it.
+
+        A thread that asks for the interpreter while that is being taken down is killed in the middle of the engine,
+        which aborts the process. So no callback is made any more, and the engine's own time limit, at which it would
+        return, is lifted.
+        """
+        self.parked.set()
+        with suppress(AttributeError):  # it has ended meanwhile
+            highs = self.highs
+            for kind in _CALLBACKS:
+                highs.stopCallback(kind)
+            highs.setOptionValue("time_limit", math.inf)
+
+
+def _detach_engines() -> None:
+    """At exit: give engines a moment to end by themselves, then leave them behind."""
+    workers = [thread for thread in threading.enumerate() if isinstance(thread, _EngineThread)]
+    deadline = time.monotonic() + _EXIT_WAIT_SECONDS
+    for worker in workers:
+        worker.asked.set()
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+        if worker.is_alive():
+            worker.detach()
+
+
+atexit.register(_detach_engines)
+
+
 def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) -> bool:
     """Run HiGHS on its own thread while this one relays progress and keeps the right to stop.
 
@@ -118,29 +188,22 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
         An abandoned object must not be touched again.
     """
     events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-    stop = threading.Event()
     kinds = highspy.cb.HighsCallbackType
     improving = int(kinds.kCallbackMipImprovingSolution)
     sent = [-math.inf]
 
     def callback(kind: Any, message: str, out: Any, reply: Any, data: Any) -> None:
         del message, data
+        worker.heed(reply)
         if int(kind) == improving:
             events.put(("incumbent", np.array(out.mip_solution, dtype=np.float64)))
             return
         if int(kind) == int(kinds.kCallbackMipInterrupt) and out.mip_dual_bound > sent[0]:
             sent[0] = out.mip_dual_bound
             events.put(("bound", float(out.mip_dual_bound)))
-        if reply is not None and stop.is_set():
-            reply.user_interrupt = True
 
     highs.setCallback(callback, None)
-    for wanted in (
-        kinds.kCallbackMipImprovingSolution,
-        kinds.kCallbackMipInterrupt,
-        kinds.kCallbackSimplexInterrupt,
-        kinds.kCallbackIpmInterrupt,
-    ):
+    for wanted in _CALLBACKS:
         highs.startCallback(wanted)
 
     def work() -> None:
@@ -150,7 +213,7 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
         except BaseException as error:  # handed to the waiting thread
             events.put(("error", error))
 
-    worker = threading.Thread(target=work, name="berthage-highs", daemon=True)
+    worker = _EngineThread(highs, work)
     worker.start()
     deadline = math.inf
     try:
@@ -169,27 +232,19 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
                 monitor.incumbent(value if order is None else reorder(value, order))
             elif kind == "bound":
                 monitor.bound(value)
-            if not stop.is_set() and monitor.stop_reason() is not None:
-                stop.set()
+            if not worker.asked.is_set() and monitor.stop_reason() is not None:
+                worker.asked.set()
                 deadline = time.monotonic() + _GRACE_SECONDS
             if time.monotonic() > deadline:
                 break
-    except BaseException:
-        stop.set()
-        _leave(worker)
-        raise
-    _leave(worker)
+    finally:
+        worker.asked.set()
     return False
 
 
 def reorder(values: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
     """Values by the program's columns from values by the engine's; 0 for a column the engine does not have."""
     return np.where(order >= 0, values[np.maximum(order, 0)], 0.0)
-
-
-def _leave(worker: threading.Thread) -> None:
-    """Let an abandoned run end by itself, but before the interpreter goes away under it."""
-    atexit.register(worker.join, _EXIT_WAIT_SECONDS)
 
 
 def read_result(highs: Any, *, is_mip: bool) -> BackendResult:

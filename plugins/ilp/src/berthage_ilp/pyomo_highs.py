@@ -74,13 +74,26 @@ def pyomo_model(program: LinearProgram, checkpoint: Callable[[], None]) -> tuple
 
 
 class _InterruptibleHighs(Highs):  # type: ignore[misc] # Pyomo is not typed
-    """Pyomo's HiGHS solver with our options and a run that can be stopped and that does not swallow standard output."""
+    """Pyomo's HiGHS solver with our options and a run that can be stopped.
+
+    Pyomo's own captures standard output while it builds and runs, and two captures at once wait for each other for
+    ever: here nothing is captured, as the engine is silent from the start.
+    """
 
     settings: BackendSettings
     monitor: Monitor
     columns: list[Any]
     order: NDArray[np.int64]
     finished: bool = False
+
+    def set_instance(self, model: Any) -> None:
+        """Fill a silent engine from a model; replaces Pyomo's, which does so under a capture of standard output."""
+        self._reinit()
+        self._model = model
+        self._solver_model = engine.silent_highs()
+        self.add_block(model)
+        if self._objective is None:
+            self.set_objective(None)
 
     def add_constraints(self, cons: list[Any]) -> None:
         """Hand rows over in pieces, so that a large model can be given up half-way."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,7 +27,8 @@ _POLL_SECONDS = 0.02
 # HiGHS looks at requests to stop between iterations, which on large models can take seconds each. After this long
 # its thread is left to end by itself, and the engine is not touched again.
 _GRACE_SECONDS = 0.5
-_EXIT_WAIT_SECONDS = 20.0
+# At exit, running engines get this long to look once more.
+_EXIT_WAIT_SECONDS = 0.2
 
 
 class Status(Enum):
@@ -69,6 +71,67 @@ class Run:
     row_dual: Floats | None
     iterations: int
     engine_status: str
+
+
+_CALLBACKS = (
+    highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
+    highspy.cb.HighsCallbackType.kCallbackIpmInterrupt,
+)
+
+
+class _EngineThread(threading.Thread):
+    """Runs one engine; may outlive the call that started it, and the interpreter."""
+
+    def __init__(self, highs: Any, work: Callable[[], object]) -> None:
+        super().__init__(target=work, name="berthage-highs", daemon=True)
+        self.highs = highs
+        self.asked = threading.Event()
+        """Set when the engine is to stop at its next look."""
+        self.parked = threading.Event()
+        """Set when the interpreter is going away: a callback that sees it never returns."""
+
+    def run(self) -> None:
+        """Run the engine, then let go of it, so that what it held is freed even if nobody waits any more."""
+        try:
+            super().run()
+        finally:
+            del self.highs
+
+    def heed(self, reply: Any) -> None:
+        """From a callback: pass on a request to stop."""
+        if self.parked.is_set():
+            threading.Event().wait()
+        if reply is not None and self.asked.is_set():
+            reply.user_interrupt = True
+
+    def detach(self) -> None:
+        """Cut a run that does not stop off from Python, so that the process can end under it.
+
+        A thread that asks for the interpreter while that is being taken down is killed in the middle of the engine,
+        which aborts the process. So no callback is made any more, and the engine's own time limit, at which it would
+        return, is lifted.
+        """
+        self.parked.set()
+        with suppress(AttributeError):  # it has ended meanwhile
+            highs = self.highs
+            for kind in _CALLBACKS:
+                highs.stopCallback(kind)
+            highs.setOptionValue("time_limit", math.inf)
+
+
+def _detach_engines() -> None:
+    """At exit: give engines a moment to end by themselves, then leave them behind."""
+    workers = [thread for thread in threading.enumerate() if isinstance(thread, _EngineThread)]
+    deadline = time.monotonic() + _EXIT_WAIT_SECONDS
+    for worker in workers:
+        worker.asked.set()
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+        if worker.is_alive():
+            worker.detach()
+
+
+atexit.register(_detach_engines)
 
 
 class Engine:
@@ -141,29 +204,28 @@ class Engine:
         if self.abandoned:
             raise RuntimeError("this engine was abandoned")
         self.options(time_limit=float(min(remaining, 1e10)) + self._highs.getRunTime())
-        asked = threading.Event()
-        kinds = highspy.cb.HighsCallbackType
+        worker = _EngineThread(self._highs, self._highs.run)
 
         def callback(kind: Any, message: str, out: Any, reply: Any, data: Any) -> None:
             del kind, message, out, data
-            if reply is not None and asked.is_set():
-                reply.user_interrupt = True
+            worker.heed(reply)
 
         self._highs.setCallback(callback, None)
-        self._highs.startCallback(kinds.kCallbackSimplexInterrupt)
-        self._highs.startCallback(kinds.kCallbackIpmInterrupt)
-        worker = threading.Thread(target=self._highs.run, name="berthage-lp", daemon=True)
+        for wanted in _CALLBACKS:
+            self._highs.startCallback(wanted)
         worker.start()
         deadline = None
-        while worker.is_alive():
-            worker.join(_POLL_SECONDS)
-            if deadline is None and stop():
-                asked.set()
-                deadline = time.monotonic() + _GRACE_SECONDS
-            if deadline is not None and time.monotonic() > deadline and worker.is_alive():
-                self.abandoned = True
-                atexit.register(worker.join, _EXIT_WAIT_SECONDS)
-                return Run(Status.STOPPED, None, None, 0, "abandoned")
+        try:
+            while worker.is_alive():
+                worker.join(_POLL_SECONDS)
+                if deadline is None and stop():
+                    worker.asked.set()
+                    deadline = time.monotonic() + _GRACE_SECONDS
+                if deadline is not None and time.monotonic() > deadline and worker.is_alive():
+                    return Run(Status.STOPPED, None, None, 0, "abandoned")
+        finally:  # also when the caller's `stop`, or Ctrl-C, raises
+            worker.asked.set()
+            self.abandoned = worker.is_alive()
         return self._read()
 
     def _read(self) -> Run:
@@ -191,16 +253,22 @@ class Engine:
 
 @contextmanager
 def _no_banner() -> Iterator[None]:
-    """Keep HiGHS' banner, printed when the first object is made, off the program's standard output."""
-    try:
-        saved = os.dup(1)
-    except OSError:  # there is no standard output
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
+    """Keep HiGHS' banner, printed when the first object is made, off the program's standard output.
+
+    File descriptor 1 belongs to the whole process: two threads that swap it at once would leave it closed for good.
+    The lock therefore hangs on the `highspy` module, where everything that does this can find it.
+    """
+    lock: threading.Lock = vars(highspy).setdefault("berthage_standard_output_lock", threading.Lock())
+    with lock:
+        try:
+            saved = os.dup(1)
+        except OSError:  # there is no standard output
             yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+            return
+        try:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), 1)
+                yield
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
