@@ -87,6 +87,31 @@ def test_solvers_agree_where_constraints_bind(registry: Registry, problem: Place
 
 
 @settings(max_examples=8)
+@given(
+    problem=problems(costs=TAME, max_states=300),
+    presolve=st.booleans(),
+    gap=st.sampled_from([0.0, 1e-3, 0.5]),
+    steps=st.sampled_from([-1, 0, 1]),
+)
+def test_no_solver_denies_at_a_cutoff_what_another_finds(
+    registry: Registry, problem: PlacementProblem, presolve: bool, gap: float, steps: int
+) -> None:
+    truth = brute_force(problem)
+    if not truth.feasible:
+        return
+    optimum = min(evaluate(problem, x).objective for x in truth.assignments)
+    cutoff = optimum + steps
+    for info in _usable(registry):
+        result = solve(problem, info.name, cutoff=cutoff, gap=gap, presolve=presolve, time_limit=20, registry=registry)
+        if result.termination.reason is Reason.INFEASIBLE:
+            assert optimum > cutoff, f"{info.name} denies {optimum!r}"
+        if result.objective is not None:
+            verify_feasible(problem, result)
+            assert result.objective <= cutoff, info.name
+        verify_bound(result, optimum)
+
+
+@settings(max_examples=8)
 @given(problem=infeasible_problems())
 def test_all_say_infeasible(registry: Registry, problem: PlacementProblem) -> None:
     for name, result in _answers(registry, problem, presolve=True).items():
