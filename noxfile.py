@@ -84,8 +84,9 @@ def run(session: nox.Session, program: str, *arguments: str, **settings: object)
 
 @nox.session(venv_backend="none")
 def demo(session: nox.Session) -> None:
-    """Solve the bundled problem with two solvers and print the comparison."""
+    """Compare two solvers on the bundled problem, then search a plan for a PyTorch model and print it."""
     run(session, "berthage", "compare", str(DEMO), "--solvers", "ilp,trws", *session.posargs)
+    run(session, "berthage", "search", "--model", "llama3-1b", "--mesh", "dp=8,tp=8")
 
 
 @nox.session(venv_backend="none")

@@ -73,3 +73,11 @@ def test_every_command_and_every_option_of_solve_are_described(registry: Registr
     }
     assert len(written) > 8
     assert {name for name in written if name not in text} - {"--presolve", "--help"} == set()
+
+
+def test_every_option_of_search_is_described(registry: Registry) -> None:
+    command = registry.load_command("search")
+    written = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = {name for name in written if name.startswith("--")}
+    assert len(options) > 15
+    assert {name for name in options if f"`{name}" not in page("search.md")} == set()

@@ -127,7 +127,7 @@ class Exhaustive:
         (4096, 4096, 8192, {}),
         (4096, 4096, 8192, {"input:args[0]": "S(0)"}),
         (8192, 4096, 16, {"input:args[0]": "S(0)", "0.weight": "S(1)"}),
-        (12, 20, 13, {"0.weight": "S(0)"}),
+        (31, 23, 15, {"0.weight": "S(0)"}),
     ],
 )
 @pytest.mark.parametrize("mesh", ["x=2", "x=8"])

