@@ -193,7 +193,7 @@ def test_cutting_off_the_optimum_itself_is_found(module: types.ModuleType) -> No
             return SolverOutcome(Termination(Reason.INFEASIBLE), None, math.inf)
         return honest(problem, params, options, context)
 
-    fails(solver_class(module, strict).test_cutoffs_are_kept, "can be had")
+    fails(solver_class(module, strict).test_cutoffs_are_kept, "can be had|said infeasible")
 
 
 def _cases_of(test: Any) -> dict[str, Any]:
