@@ -175,4 +175,4 @@ def test_pyomo_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry.solver("ilp").name == "ilp-pulp"
     assert "pyomo" in info.requires
     assert "pyomo" not in registry.solver("ilp").requires
-    assert "berthage-ilp[pyomo]" in info.install
+    assert "plugins/ilp[pyomo]" in info.install

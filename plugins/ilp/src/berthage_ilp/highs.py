@@ -186,7 +186,11 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
     Returns:
         True when HiGHS finished; False when it had to be abandoned because it did not look at the request to stop.
         An abandoned object must not be touched again.
+
+    Raises:
+        StopRequested: When it is time to stop already.
     """
+    monitor.checkpoint()
     events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     kinds = highspy.cb.HighsCallbackType
     improving = int(kinds.kCallbackMipImprovingSolution)

@@ -31,7 +31,6 @@ def berthage_solvers() -> list[SolverInfo]:
             options=PulpOptions,
             capabilities=_CAPABILITIES,
             requires=("pulp", "highspy"),
-            install="pip install berthage-ilp",
             aliases=("ilp",),
         ),
         SolverInfo(
@@ -41,6 +40,6 @@ def berthage_solvers() -> list[SolverInfo]:
             options=PyomoOptions,
             capabilities=_CAPABILITIES,
             requires=("pyomo", "highspy"),
-            install="pip install 'berthage-ilp[pyomo]'",
+            install="pip install './plugins/ilp[pyomo]' (in a clone of Berthage's repository; not published yet)",
         ),
     ]

@@ -203,6 +203,8 @@ class Engine:
         """
         if self.abandoned:
             raise RuntimeError("this engine was abandoned")
+        if stop():
+            return Run(Status.STOPPED, None, None, 0, "not started")
         self.options(time_limit=float(min(remaining, 1e10)) + self._highs.getRunTime())
         worker = _EngineThread(self._highs, self._highs.run)
 

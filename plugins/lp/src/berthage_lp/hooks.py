@@ -25,6 +25,5 @@ def berthage_solvers() -> list[SolverInfo]:
                 }
             ),
             requires=("highspy",),
-            install="pip install berthage-lp",
         )
     ]
