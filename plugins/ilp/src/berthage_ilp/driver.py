@@ -91,6 +91,7 @@ class Driver:
         self.backend = backend
         self.fixing = fixing
         self.cuts: list[Cut] = []
+        self.aside = math.inf  # least objective of a solution that was set aside: the engine's bounds hold for the rest
         self.stats: dict[str, int | float | str | bool] = {"engine": backend.name, "nodes": 0, "rounds": 0}
 
     def run(self) -> SolverOutcome:
@@ -205,6 +206,7 @@ class Driver:
         if not evaluation.feasible or float(evaluation.objective) - self._blur(level, evaluation.objective) > cutoff:
             return None
         self.stats["ties"] = ties + 1
+        self.aside = min(self.aside, float(evaluation.objective))
         chosen = np.unique(level.col_of_label[level.label_ptr[:-1] + assignment])
         chosen = chosen[chosen >= 0]
         return Cut(chosen, float(len(chosen) - 1))
@@ -268,7 +270,7 @@ class Driver:
         def valid(bound: float) -> float:
             if not factor:
                 return -math.inf
-            return self._held(level, level.bound_of(min((bound - offset) / factor - noise, limit)))
+            return min(self._held(level, level.bound_of(min((bound - offset) / factor - noise, limit))), self.aside)
 
         monitor = Monitor(
             self.context,
