@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import math
 import os
 import threading
@@ -109,14 +110,28 @@ class _EngineThread(threading.Thread):
 
         A thread that asks for the interpreter while that is being taken down is killed in the middle of the engine,
         which aborts the process. So no callback is made any more, and the engine's own time limit, at which it would
-        return, is lifted.
+        return, is lifted; one that returns all the same is held (see `_hold_instead_of_aborting`).
         """
         self.parked.set()
+        _hold_instead_of_aborting()
         with suppress(AttributeError):  # it has ended meanwhile
             highs = self.highs
             for kind in _CALLBACKS:
                 highs.stopCallback(kind)
             highs.setOptionValue("time_limit", math.inf)
+
+
+def _hold_instead_of_aborting() -> None:
+    """Let a C++ thread that cannot go on wait for the end of the process, where it would abort the process.
+
+    Up to Python 3.13 a thread that comes back to an interpreter being taken down is unwound through C++ code that
+    allows no unwinding, and the C++ runtime calls its handler for that: it becomes POSIX ``pause``, at exit only.
+    """
+    for name in ("libstdc++.so.6", "libc++.1.dylib"):
+        with suppress(OSError, AttributeError):
+            pause = ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p)
+            ctypes.CDLL(name)["_ZSt13set_terminatePFvvE"](pause)
+            return
 
 
 def _detach_engines() -> None:
