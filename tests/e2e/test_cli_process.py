@@ -194,7 +194,8 @@ def test_ctrl_c_prints_and_writes_the_best_found(stranger: dict[str, str], tmp_p
 def test_the_live_line_shows_on_a_terminal(stranger: dict[str, str], tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     leader, follower = pty.openpty()
-    command = [*BERTHAGE, "solve", str(tmp_path / "p.two"), "--solver", "patient", "--time-limit", "1.5", "--no-presolve"]
+    limits = ["--time-limit", "1.5", "--no-presolve"]
+    command = [*BERTHAGE, "solve", str(tmp_path / "p.two"), "--solver", "patient", *limits]
     env = {**os.environ, **stranger, "TERM": "xterm", "COLUMNS": "120"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=env) as process:
         os.close(follower)
