@@ -50,9 +50,7 @@ _ZOO: Mapping[str, _Entry] = MappingProxyType(
             _tokens,
         ),
         "dsv3": _Entry("DeepSeek-V3 in small, 64 experts", DeepSeekSizes(), DeepSeek, _tokens),
-        "dsv3-tiny": _Entry(
-            "DeepSeek-V3 in small, 8 experts", DeepSeekSizes(experts=8, batch=32), DeepSeek, _tokens
-        ),
+        "dsv3-tiny": _Entry("DeepSeek-V3 in small, 8 experts", DeepSeekSizes(experts=8, batch=32), DeepSeek, _tokens),
         "gpt2": _Entry("GPT-2 of 124 million parameters", Gpt2Sizes(), Gpt2, _tokens),
         "mlp": _Entry(
             "a stack of linear layers",
