@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -81,7 +82,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 @pytest.fixture(autouse=True)
 def no_shrinking() -> Iterator[None]:
     """Failures are expected here, and nobody reads them: the first one will do."""
-    before = settings.get_current_profile_name()
+    before = os.environ.get("HYPOTHESIS_PROFILE", "ci")  # as conftest.py chose it
     settings.register_profile("no-shrinking", settings(), phases=[Phase.generate], print_blob=False)
     settings.load_profile("no-shrinking")
     yield
