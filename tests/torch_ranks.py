@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from berthage_nccl import placements as codes
 from berthage_torch import OpGraph, ops
 from berthage_torch.graph import Named, Node, Ref
-from berthage_torch.strategies import Strategies
+from berthage_torch.pricing.strategies import Strategies
 
 Tensor = torch.Tensor
 Pieces = dict[tuple[int, ...], Tensor]

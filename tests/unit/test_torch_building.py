@@ -15,7 +15,7 @@ from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
 from berthage_torch import BuiltProblem, Constraints, MissingRuleWarning, Plan, SearchResult, search, search_plan
 from berthage_torch.models import zoo
-from berthage_torch.searching import cost_model_of
+from berthage_torch.searching.run import cost_model_of
 
 
 class Twice(nn.Module):

@@ -13,10 +13,10 @@ from berthage import OptionError, PlacementProblem, evaluate, solve
 from berthage.registry import load_registry
 from berthage_nccl import Mesh
 from berthage_torch import BuiltProblem, Constraints, OpGraph, Pricer, build_problem, trace
-from berthage_torch.folding import fold
 from berthage_torch.models import zoo
-from berthage_torch.searching import cost_model_of, default_constraints
-from berthage_torch.strategies import StrategySpace
+from berthage_torch.pricing.strategies import StrategySpace
+from berthage_torch.searching.folding import fold
+from berthage_torch.searching.run import cost_model_of, default_constraints
 
 SMALL: Mapping[str, tuple[str, Mapping[str, int], str]] = {
     "mlp": ("mlp", {"layers": 3}, "dp=8,tp=8"),

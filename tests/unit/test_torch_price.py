@@ -12,10 +12,10 @@ from berthage_nccl import placements as codes
 from berthage_torch import OpGraph, local_map, trace
 from berthage_torch.graph import Node, Ref, TensorMeta, with_inputs
 from berthage_torch.models import zoo
-from berthage_torch.price import Pricer
-from berthage_torch.rules import one_dim
-from berthage_torch.strategies import Strategies, StrategySpace, classes_of, product
-from berthage_torch.work import is_free, local_sizes, work
+from berthage_torch.pricing.pricer import Pricer
+from berthage_torch.pricing.rules import one_dim
+from berthage_torch.pricing.strategies import Strategies, StrategySpace, classes_of, product
+from berthage_torch.pricing.work import is_free, local_sizes, work
 
 MESH = Mesh.parse("dp=8,tp=8")
 

@@ -11,7 +11,7 @@ from berthage_nccl import placements as codes
 from berthage_torch import OpGraph, trace
 from berthage_torch.graph import Node, Ref, TensorMeta, with_inputs
 from berthage_torch.models import zoo
-from berthage_torch.rules import OneDim, one_dim, torch_op
+from berthage_torch.pricing.rules import OneDim, one_dim, torch_op
 
 SIZES = {
     "llama3-1b": {"dim": 32, "layers": 1, "heads": 4, "kv_heads": 2, "vocab": 40, "sequence": 8, "batch": 4},

@@ -17,7 +17,7 @@ from berthage_nccl import Mesh
 from berthage_torch import MixedPrecision, OpGraph, trace
 from berthage_torch.graph import Node
 from berthage_torch.models import zoo
-from berthage_torch.strategies import MissingRuleWarning, Strategies, StrategySpace
+from berthage_torch.pricing.strategies import MissingRuleWarning, Strategies, StrategySpace
 
 MODELS = {
     "llama3-1b": {"dim": 24, "layers": 1, "heads": 6, "kv_heads": 2, "vocab": 36, "sequence": 6, "batch": 4},

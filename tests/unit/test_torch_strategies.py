@@ -12,7 +12,7 @@ from torch import nn
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
 from berthage_torch import OpGraph, local_map, trace
-from berthage_torch.strategies import MissingRuleWarning, Strategies, StrategySpace, classes_of
+from berthage_torch.pricing.strategies import MissingRuleWarning, Strategies, StrategySpace, classes_of
 
 
 def linear(batch: int, inner: int, outer: int) -> OpGraph:

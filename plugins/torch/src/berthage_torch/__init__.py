@@ -8,18 +8,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .building import BuiltProblem, build_problem
-    from .constraints import Constraints
     from .errors import TraceError
     from .graph import OpGraph
     from .marks import hint, local_map
-    from .plan import Change, Plan, PlannedEdge, PlannedNode
-    from .planning import make_plan
+    from .plans.plan import Change, Plan, PlannedEdge, PlannedNode
+    from .plans.planning import make_plan
     from .policy import MixedPrecision
-    from .price import Pricer
-    from .searching import SearchResult, search, search_plan
-    from .strategies import MissingRuleWarning
-    from .tracing import at_batch, trace
+    from .pricing.pricer import Pricer
+    from .pricing.strategies import MissingRuleWarning
+    from .searching.building import BuiltProblem, build_problem
+    from .searching.constraints import Constraints
+    from .searching.run import SearchResult, search, search_plan
+    from .tracing.trace_step import at_batch, trace
 
 __all__ = [
     "BuiltProblem",
@@ -46,26 +46,26 @@ __all__ = [
 
 _HOME: Final = MappingProxyType(
     {
-        "BuiltProblem": "building",
-        "Change": "plan",
-        "Constraints": "constraints",
-        "MissingRuleWarning": "strategies",
+        "BuiltProblem": "searching.building",
+        "Change": "plans.plan",
+        "Constraints": "searching.constraints",
+        "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",
-        "Plan": "plan",
-        "PlannedEdge": "plan",
-        "PlannedNode": "plan",
-        "Pricer": "price",
-        "SearchResult": "searching",
+        "Plan": "plans.plan",
+        "PlannedEdge": "plans.plan",
+        "PlannedNode": "plans.plan",
+        "Pricer": "pricing.pricer",
+        "SearchResult": "searching.run",
         "TraceError": "errors",
-        "at_batch": "tracing",
-        "build_problem": "building",
+        "at_batch": "tracing.trace_step",
+        "build_problem": "searching.building",
         "hint": "marks",
         "local_map": "marks",
-        "make_plan": "planning",
-        "search": "searching",
-        "search_plan": "searching",
-        "trace": "tracing",
+        "make_plan": "plans.planning",
+        "search": "searching.run",
+        "search_plan": "searching.run",
+        "trace": "tracing.trace_step",
     }
 )
 

@@ -13,7 +13,7 @@ from berthage import InvalidProblemError
 from berthage.cli.common import input_file
 from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage_torch.commands import words
-from berthage_torch.plan import Change, Plan, PlannedNode
+from berthage_torch.plans.plan import Change, Plan, PlannedNode
 
 __all__ = ["diff", "explain"]
 

@@ -25,11 +25,11 @@ from berthage_nccl import Mesh
 from berthage_torch.commands import words
 from berthage_torch.commands.demands import memory_of, overridden, placement_pairs
 from berthage_torch.commands.models import model_of
-from berthage_torch.constraints import Constraints
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
-from berthage_torch.searching import SearchResult, default_constraints
-from berthage_torch.searching import search as run
+from berthage_torch.searching.constraints import Constraints
+from berthage_torch.searching.run import SearchResult, default_constraints
+from berthage_torch.searching.run import search as run
 
 __all__ = ["search"]
 

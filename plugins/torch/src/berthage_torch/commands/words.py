@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from berthage.cli import words
-from berthage_torch.plan import Change, Plan, PlannedEdge, PlannedNode
+from berthage_torch.plans.plan import Change, Plan, PlannedEdge, PlannedNode
 
 __all__ = [
     "change_lines",

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .graph import Node, Ref, with_inputs
-from .marks import Recorder
+from berthage_torch.graph import Node, Ref, with_inputs
+from berthage_torch.marks import Recorder
+
 from .regions import MARK, replace_refs
 from .repeats import UnrepeatableError
 

@@ -6,7 +6,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 
-from .graph import LocalMap, Node, Ref, with_inputs
+from berthage_torch.graph import LocalMap, Node, Ref, with_inputs
+
 from .regions import Loose, replace_refs
 
 __all__ = ["arrange", "name_casts"]

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import OptionError
-
-from .graph import Node, OpGraph
-from .strategies import Strategies
+from berthage_torch.graph import Node, OpGraph
+from berthage_torch.pricing.strategies import Strategies
 
 __all__ = ["Groups", "fold"]
 

@@ -13,16 +13,16 @@ from torch import nn
 
 from berthage import PlacementProblem, Registry, SolveParams, SolveResult, load_registry, solve
 from berthage_nccl import CostModel, Mesh
+from berthage_torch.graph import OpGraph
+from berthage_torch.models.spec import ModelSpec
+from berthage_torch.plans.plan import Plan
+from berthage_torch.plans.planning import make_plan
+from berthage_torch.policy import MixedPrecision
+from berthage_torch.pricing.pricer import Pricer
+from berthage_torch.tracing.trace_step import trace
 
 from .building import BuiltProblem, build_problem
 from .constraints import Constraints
-from .graph import OpGraph
-from .models.spec import ModelSpec
-from .plan import Plan
-from .planning import make_plan
-from .policy import MixedPrecision
-from .price import Pricer
-from .tracing import trace
 
 __all__ = ["SearchResult", "cost_model_of", "default_constraints", "search", "search_plan"]
 
@@ -97,7 +97,7 @@ def search(
             zoo, or none.
         cost_model: Name of a cost model, path of a profile, or the model itself.
         policy: Mixed precision; None for the zoo's, or every tensor in the dtype it has.
-        tie: See `berthage_torch.folding.fold`.
+        tie: See `berthage_torch.searching.folding.fold`.
         params: Limits, gap, seed, threads.
         options: The solver's own options.
         presolve: As `berthage.solve` takes it.
@@ -126,9 +126,7 @@ def search(
     constraints = constraints or Constraints()
     pricer = Pricer(mesh, prices)
     wall = time.perf_counter()
-    built: BuiltProblem = phases.run(
-        "problem", lambda: build_problem(graph, pricer, constraints, tie=tie, name=name)
-    )
+    built: BuiltProblem = phases.run("problem", lambda: build_problem(graph, pricer, constraints, tie=tie, name=name))
     whole = phases.seconds.pop("problem")
     total = sum(built.seconds.values()) or 1.0
     for part, cpu in built.seconds.items():

@@ -37,8 +37,8 @@ from berthage_nccl.placements import (
     is_shard,
     shard,
 )
+from berthage_torch.graph import Named, Node, Ref, TensorMeta
 
-from .graph import Named, Node, Ref, TensorMeta
 from .own_rules import OWN, Rule, placements_of
 
 __all__ = ["OneDim", "one_dim", "torch_op"]

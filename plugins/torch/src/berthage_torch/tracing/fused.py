@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from . import ops
-from .errors import TraceError
+from berthage_torch import ops
+from berthage_torch.errors import TraceError
 
 __all__ = ["ATTENTION", "FusedOps"]
 

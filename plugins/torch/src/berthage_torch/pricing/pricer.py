@@ -10,8 +10,8 @@ import numpy.typing as npt
 from berthage import ClassedTable, DenseTable
 from berthage_nccl import Mesh
 from berthage_nccl.placements import REPLICATE
+from berthage_torch.graph import LocalMap, Node, Ref, TensorMeta
 
-from .graph import LocalMap, Node, Ref, TensorMeta
 from .rules import OneDim
 from .strategies import Int8, Int32, Strategies
 from .work import Floats, is_free, work

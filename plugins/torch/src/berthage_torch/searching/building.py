@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from berthage import LabelSet, PlacementProblem, ProblemBuilder
 from berthage_nccl import placements as codes
+from berthage_torch.graph import Edge, OpGraph
+from berthage_torch.pricing.pricer import Pricer
+from berthage_torch.pricing.strategies import Int8, Strategies, StrategySpace, classes_of
 
 from .constraints import Constraints, apply_constraints
 from .folding import Groups, fold
-from .graph import Edge, OpGraph
-from .price import Pricer
-from .strategies import Int8, Strategies, StrategySpace, classes_of
 
 __all__ = ["Alias", "BuiltProblem", "build_problem"]
 

@@ -20,10 +20,11 @@ from torch import nn
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from .errors import TraceError
+from berthage_torch.errors import TraceError
+from berthage_torch.marks import Recorder, recording
+from berthage_torch.policy import MixedPrecision, cast_input, cast_parameter
+
 from .fused import FusedOps
-from .marks import Recorder, recording
-from .policy import MixedPrecision, cast_input, cast_parameter
 from .repeats import Repeater, UnrepeatableError, find_layers
 from .state import call_with, places
 from .troubles import explain_failure

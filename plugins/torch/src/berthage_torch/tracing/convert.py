@@ -12,13 +12,14 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch._functorch._aot_autograd import descriptors as aot
 
+from berthage_torch.errors import TraceError
+from berthage_torch.graph import Named, Node, OpGraph, Ref, TensorMeta, with_inputs
+from berthage_torch.ops import RENAMED
+from berthage_torch.policy import dtype_name
+
 from .capture import PATH, Capture
-from .errors import TraceError
 from .expand import expand
-from .graph import Named, Node, OpGraph, Ref, TensorMeta, with_inputs
-from .ops import RENAMED
 from .order import arrange, name_casts
-from .policy import dtype_name
 from .regions import collapse
 
 __all__ = ["convert"]

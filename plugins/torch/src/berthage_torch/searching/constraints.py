@@ -13,9 +13,8 @@ import numpy.typing as npt
 from berthage import InvalidProblemError, ProblemBuilder
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
-
-from .graph import Node, OpGraph, TensorMeta
-from .strategies import Int8, Strategies
+from berthage_torch.graph import Node, OpGraph, TensorMeta
+from berthage_torch.pricing.strategies import Int8, Strategies
 
 __all__ = ["Constraints", "apply_constraints", "local_bytes", "names_node"]
 

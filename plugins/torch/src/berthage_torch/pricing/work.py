@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from berthage_nccl import Mesh
 from berthage_nccl.placements import shard
+from berthage_torch.graph import Node, TensorMeta
 
-from .graph import Node, TensorMeta
 from .strategies import Int8, Strategies
 
 __all__ = ["Work", "is_free", "local_sizes", "work"]

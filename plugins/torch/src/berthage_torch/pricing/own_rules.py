@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from berthage_nccl.placements import PARTIAL_SUM, REPLICATE, shard
-
-from .graph import Node, TensorMeta
+from berthage_torch.graph import Node, TensorMeta
 
 __all__ = ["OWN", "Rule", "placements_of"]
 

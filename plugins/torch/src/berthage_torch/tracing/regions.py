@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import TraceError
-from .graph import LocalMap, Node, Placements, Ref, Region, TensorMeta, with_inputs
-from .marks import Declared, Recorder, cotangents, derived_gradients
+from berthage_torch.errors import TraceError
+from berthage_torch.graph import LocalMap, Node, Placements, Ref, Region, TensorMeta, with_inputs
+from berthage_torch.marks import Declared, Recorder, cotangents, derived_gradients
 
 __all__ = ["MARK", "Loose", "collapse", "replace_refs"]
 

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from berthage import SolveResult
 from berthage_nccl import CostModel
 from berthage_nccl import placements as codes
+from berthage_torch.graph import TensorMeta
+from berthage_torch.pricing.pricer import is_contiguous
+from berthage_torch.pricing.strategies import Int8
+from berthage_torch.searching.building import BuiltProblem
 
-from .building import BuiltProblem
-from .graph import TensorMeta
 from .plan import Plan, PlannedEdge, PlannedNode
-from .price import is_contiguous
-from .strategies import Int8
 
 __all__ = ["make_plan"]
 

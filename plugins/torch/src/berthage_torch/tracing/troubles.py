@@ -6,7 +6,7 @@ import re
 
 from torch._subclasses import fake_tensor
 
-from .errors import TraceError
+from berthage_torch.errors import TraceError
 
 __all__ = ["explain_failure"]
 

@@ -10,11 +10,12 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from berthage_torch.errors import TraceError
+from berthage_torch.graph import OpGraph
+from berthage_torch.policy import MixedPrecision
+
 from .capture import capture
 from .convert import convert
-from .errors import TraceError
-from .graph import OpGraph
-from .policy import MixedPrecision
 from .repeats import UnrepeatableError
 
 __all__ = ["MixedPrecision", "at_batch", "trace"]

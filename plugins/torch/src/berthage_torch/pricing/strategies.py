@@ -17,8 +17,8 @@ import numpy.typing as npt
 from berthage import LabelSet
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
+from berthage_torch.graph import LocalMap, Node, OpGraph, Ref, TensorMeta, resolve_placements
 
-from .graph import LocalMap, Node, OpGraph, Ref, TensorMeta, resolve_placements
 from .rules import OneDim, one_dim
 
 __all__ = ["MissingRuleWarning", "Strategies", "StrategySpace", "classes_of"]

@@ -16,8 +16,9 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
-from . import ops
-from .marks import LocalMapped, Recorder, Template
+from berthage_torch import ops
+from berthage_torch.marks import LocalMapped, Recorder, Template
+
 from .state import call_with, places
 
 __all__ = ["Repeater", "UnrepeatableError", "find_layers"]

@@ -1,0 +1,1 @@
+"""Plans: made, saved, compared and explained."""

@@ -1,0 +1,1 @@
+"""What every operation can do on a mesh, and what each choice costs."""

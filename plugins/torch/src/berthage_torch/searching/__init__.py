@@ -1,0 +1,1 @@
+"""From a graph and demands to a problem, and from its solution to a plan."""
