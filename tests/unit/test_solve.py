@@ -6,7 +6,9 @@ import dataclasses
 import math
 import os
 import signal
+import sys
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +39,8 @@ from berthage import (
     hookimpl,
     solve,
 )
+from berthage.registry import ReductionInfo
+from berthage.solving import RunContext
 from berthage.solving.params import Progress
 from berthage.testing import brute_force
 
@@ -525,6 +529,30 @@ def test_compilation_is_reported_and_not_charged() -> None:
     result = run(compiles, time_limit=0.25)
     assert left[0] > 0
     assert result.timings["compile"].wall >= 0.3
+
+
+def test_loading_a_reduction_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unchanged:
+        def __init__(self) -> None:
+            time.sleep(0.3)  # as a plugin that is read from a slow disk
+
+        def reduce(self, problem: PlacementProblem, context: RunContext) -> types.SimpleNamespace:
+            left.append(context.remaining())
+            clash = Infeasibility("nothing is feasible")
+            return types.SimpleNamespace(parts=(), infeasibility=clash, report={}, bound_error=0.0)
+
+    class Plugin:
+        @hookimpl
+        def berthage_reductions(self) -> list[ReductionInfo]:
+            return [ReductionInfo("slow", "", "slow_to_load:Unchanged")]
+
+    left: list[float] = []
+    module = types.ModuleType("slow_to_load")
+    module.Unchanged = Unchanged  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "slow_to_load", module)
+    result = solve(small(), honest, presolve=("slow",), registry=Registry({"slow": Plugin()}), time_limit=0.25)
+    assert left[0] > 0
+    assert result.timings["load"].wall >= 0.3
 
 
 def _interrupt_soon(delays: list[float]) -> None:
