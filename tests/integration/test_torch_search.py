@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from berthage import Reason, SolutionUnavailableError, SolveParams, UnknownNameError, evaluate, solve
-from berthage_torch import Constraints, search, search_plan
+from berthage_torch import Constraints, run_search, search
 from berthage_torch.models import zoo
 
 ORDER = """
 import json, sys
-from berthage_torch import search_plan
+from berthage_torch import search
 from berthage_torch.models import zoo
 found = {}
 for mesh in sys.argv[1:]:
-    plan = search_plan(zoo.build("mlp"), None, mesh)
+    plan = search(zoo.build("mlp"), None, mesh)
     found[mesh] = [plan.objective, plan.placement_hash()]
 print(json.dumps(found))
 """
@@ -46,7 +46,7 @@ def test_two_meshes_in_either_order_equal_each_alone_whatever_the_hash_seed() ->
 
 
 def test_every_solver_finds_the_same_optimum() -> None:
-    found = search(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8", solver="ilp")
+    found = run_search(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8", solver="ilp")
     exact = found.result.objective
     assert exact is not None
     assert found.plan is not None
@@ -59,17 +59,17 @@ def test_every_solver_finds_the_same_optimum() -> None:
 
 
 def test_approx_is_a_name_for_trws() -> None:
-    assert search_plan(zoo.build("mlp", layers=1), None, "x=2", solver="approx").solver == "trws"
+    assert search(zoo.build("mlp", layers=1), None, "x=2", solver="approx").solver == "trws"
 
 
 def test_what_tying_costs_is_told_when_asked() -> None:
     spec = zoo.build("gpt2", layers=2, batch=8, sequence=64, dim=64, heads=4)
-    found = search(spec, None, "dp=2,tp=2", report_tying=True)
+    found = run_search(spec, None, "dp=2,tp=2", report_tying=True)
     assert found.untied is not None
     assert found.result.objective is not None
     assert found.untied.bound <= found.result.objective
-    assert found.untied.objective == search(spec, None, "dp=2,tp=2", tie="none").result.objective
-    assert search(spec, None, "dp=2,tp=2").untied is None
+    assert found.untied.objective == run_search(spec, None, "dp=2,tp=2", tie="none").result.objective
+    assert run_search(spec, None, "dp=2,tp=2").untied is None
 
 
 def test_demands_may_be_made_once_the_graph_is_there() -> None:
@@ -77,7 +77,7 @@ def test_demands_may_be_made_once_the_graph_is_there() -> None:
         assert mesh.names == ("x",)
         return Constraints(pins={fqn: "S(0)" for fqn in graph.parameters if fqn.endswith("up.weight")})
 
-    found = search(zoo.build("mlp"), None, "x=2", constraints=demands)
+    found = run_search(zoo.build("mlp"), None, "x=2", constraints=demands)
     assert found.plan is not None
     assert dict(found.constraints.pins) == {"layers.0.up.weight": "S(0)", "layers.1.up.weight": "S(0)"}
     assert found.plan.node("layers.1.up.weight").outputs == ("S(0)",)
@@ -85,7 +85,7 @@ def test_demands_may_be_made_once_the_graph_is_there() -> None:
 
 def test_phases_are_told_and_timed() -> None:
     told: list[str] = []
-    found = search(zoo.build("mlp", layers=1), None, "x=2", progress=told.append)
+    found = run_search(zoo.build("mlp", layers=1), None, "x=2", progress=told.append)
     assert told == ["trace", "problem", "search", "plan"]
     timed = {"trace", "enumerate", "price", "build", "presolve", "solve", "plan", "total"}
     assert timed <= set(found.timings)
@@ -95,15 +95,15 @@ def test_phases_are_told_and_timed() -> None:
 
 def test_no_plan_is_no_plan() -> None:
     with pytest.raises(SolutionUnavailableError, match="parameter memory"):
-        search_plan(zoo.build("mlp"), None, "x=2", constraints=Constraints(parameter_memory=(0, 0.1)))
+        search(zoo.build("mlp"), None, "x=2", constraints=Constraints(parameter_memory=(0, 0.1)))
     with pytest.raises(UnknownNameError, match="no solver"):
-        search_plan(zoo.build("mlp"), None, "x=2", solver="nobody")
+        search(zoo.build("mlp"), None, "x=2", solver="nobody")
 
 
 def test_a_limit_leaves_a_valid_bound() -> None:
     spec = zoo.build("llama3-1b", layers=1)
-    best = search(spec, None, "a=2,b=2").result
-    rushed = search(spec, None, "a=2,b=2", params=SolveParams(iteration_limit=1)).result
+    best = run_search(spec, None, "a=2,b=2").result
+    rushed = run_search(spec, None, "a=2,b=2", params=SolveParams(iteration_limit=1)).result
     assert best.objective is not None
     assert rushed.bound <= best.objective * (1 + 1e-12)
 
@@ -120,7 +120,7 @@ LARGE = {
 @pytest.mark.parametrize("model", LARGE)
 def test_large_models_are_proved_and_their_plans_add_up(model: str) -> None:
     name, mesh = LARGE[model]
-    found = search(zoo.build(name), None, mesh)
+    found = run_search(zoo.build(name), None, mesh)
     assert found.result.termination.reason is Reason.OPTIMAL
     assert found.plan is not None
     total = found.plan.compute_us + found.plan.communication_us
@@ -134,13 +134,13 @@ def test_large_models_are_proved_and_their_plans_add_up(model: str) -> None:
 def test_solvers_agree_on_the_large_models(model: str, solver: str) -> None:
     name, mesh = LARGE[model]
     spec = zoo.build(name)
-    quick, other = (search(spec, None, mesh, solver=each).result for each in ("trws", solver))
+    quick, other = (run_search(spec, None, mesh, solver=each).result for each in ("trws", solver))
     assert other.objective == pytest.approx(quick.objective, rel=1e-9)
 
 
 @pytest.mark.slow
 def test_three_dimensions_of_four() -> None:
-    found = search(zoo.build("llama3-1b", layers=1), None, "a=4,b=4,c=4")
+    found = run_search(zoo.build("llama3-1b", layers=1), None, "a=4,b=4,c=4")
     assert found.result.termination.reason is Reason.OPTIMAL
     assert found.plan is not None
     assert found.plan.compute_us + found.plan.communication_us == pytest.approx(found.plan.objective, rel=1e-9)

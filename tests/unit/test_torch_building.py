@@ -13,7 +13,7 @@ from torch import nn
 from berthage import InvalidProblemError, Reason, load_registry
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
-from berthage_torch import BuiltProblem, Constraints, MissingRuleWarning, Plan, SearchResult, search, search_plan
+from berthage_torch import BuiltProblem, Constraints, MissingRuleWarning, Plan, SearchResult, run_search, search
 from berthage_torch.models import zoo
 from berthage_torch.searching.run import cost_model_of
 
@@ -135,7 +135,7 @@ def test_the_optimum_is_that_of_an_exhaustive_search(
     inner: int, outer: int, batch: int, fixed: dict[str, str], mesh: str
 ) -> None:
     model = layer(inner, outer, relu=True)
-    found = search(model, rows(batch, inner), mesh, solver="ilp", constraints=Constraints(pins=fixed))
+    found = run_search(model, rows(batch, inner), mesh, solver="ilp", constraints=Constraints(pins=fixed))
     index = {node.name: node.index for node in found.built.graph.nodes}
     truth = Exhaustive(found.built, {index[name]: text for name, text in fixed.items()}).run()
     assert found.result.termination.reason is Reason.OPTIMAL
@@ -143,7 +143,7 @@ def test_the_optimum_is_that_of_an_exhaustive_search(
 
 
 def test_a_tensor_used_twice_is_one_decision_and_moved_once() -> None:
-    found = search(Twice(), rows(512, 512), "x=4", constraints=Constraints(pins={"proj/mm": "S(0)"}))
+    found = run_search(Twice(), rows(512, 512), "x=4", constraints=Constraints(pins={"proj/mm": "S(0)"}))
     names = found.problem.variable_names
     assert names.count("proj/mm") == names.count("proj/mm shared") == 1
     assert found.plan is not None
@@ -156,8 +156,8 @@ def test_a_tensor_used_twice_is_one_decision_and_moved_once() -> None:
 
 def test_nothing_costs_more_on_more_ranks_when_nothing_is_demanded() -> None:
     """Replicating everything is always there."""
-    alone = search(zoo.build("mlp"), None, "x=1", constraints=Constraints()).result.objective
-    many = search(zoo.build("mlp"), None, "x=8", constraints=Constraints()).result.objective
+    alone = run_search(zoo.build("mlp"), None, "x=1", constraints=Constraints()).result.objective
+    many = run_search(zoo.build("mlp"), None, "x=8", constraints=Constraints()).result.objective
     assert alone is not None
     assert many is not None
     assert many < alone
@@ -165,7 +165,7 @@ def test_nothing_costs_more_on_more_ranks_when_nothing_is_demanded() -> None:
 
 @pytest.mark.parametrize(("mesh", "same"), [("x=1,y=1", "x=1"), ("x=8,y=1", "x=8"), ("x=1,y=8", "x=8")])
 def test_dimensions_of_one_rank_cost_nothing(mesh: str, same: str) -> None:
-    first, second = (search(zoo.build("mlp", layers=1), None, m, constraints=Constraints()) for m in (mesh, same))
+    first, second = (run_search(zoo.build("mlp", layers=1), None, m, constraints=Constraints()) for m in (mesh, same))
     assert first.result.objective == pytest.approx(second.result.objective, rel=1e-12)
     assert first.problem.num_labels.tolist() == second.problem.num_labels.tolist()
 
@@ -174,7 +174,7 @@ def test_dimensions_of_one_rank_cost_nothing(mesh: str, same: str) -> None:
 def test_uneven_shards_are_kept_and_priced(ranks: str, vocab: int) -> None:
     spec = zoo.build("gpt2", layers=1, batch=24, sequence=64, dim=96, heads=4, vocab=vocab)
     split = "S(0)" * len(Mesh.parse(ranks).sizes)
-    found = search(spec, None, ranks, constraints=Constraints(pins={"wte.weight": split}))
+    found = run_search(spec, None, ranks, constraints=Constraints(pins={"wte.weight": split}))
     assert found.result.termination.reason is Reason.OPTIMAL
     assert found.plan is not None
     assert found.plan.node("wte.weight").outputs == (split,)
@@ -186,7 +186,7 @@ def test_uneven_shards_are_kept_and_priced(ranks: str, vocab: int) -> None:
 )
 def test_the_gradient_of_a_sharded_weight_is_reduced_and_scattered_at_once(tokens: str, weight: str) -> None:
     demands = Constraints(pins={"0.weight": weight}, inputs={"*": tokens}, outputs={"*": tokens})
-    plan = search_plan(layer(4096, 4096), rows(65536, 4096), "dp=8,tp=8", constraints=demands)
+    plan = search(layer(4096, 4096), rows(65536, 4096), "dp=8,tp=8", constraints=demands)
     gradient = [e for e in plan.edges if "P" in e.before and e.us > 0]
     (summed,) = gradient  # the only partial sum that is ever moved
     kinds = [kind for kind, *_ in summed.path]
@@ -198,7 +198,7 @@ def test_wide_layers_and_few_tokens_make_tensor_parallelism() -> None:
     """Where the weights are large and the activations small, moving activations is what is cheap."""
     spec = zoo.build("mlp", dim=8192, hidden=32768, layers=2, batch=64)
     demands = Constraints(inputs={"*": "RR"}, outputs={"*": "RR"}, parameter_memory="least")
-    plan = search_plan(spec, None, "a=2,b=2", constraints=demands)
+    plan = search(spec, None, "a=2,b=2", constraints=demands)
     heavy = [n for n in plan.nodes if n.op in ("aten.mm.default", "aten.addmm.default") and n.phase == "forward"]
     assert len(heavy) == 4
     assert all("S(0)" not in n.outputs[0] for n in heavy)  # rows are tokens
@@ -210,7 +210,7 @@ class TestDemands:
     def test_inputs_outputs_and_pins_hold(self) -> None:
         pins = {"layers.*.up.weight": "RR", "layers.1/relu": "RR"}
         demands = Constraints(inputs={"*": ("S(0)", "R")}, outputs={"output": "S(0)S(1)"}, pins=pins)
-        plan = search_plan(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands)
+        plan = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands)
         assert plan.node("args[0]").outputs == ("S(0)R",)
         assert plan.node("output").inputs == ("S(0)S(1)",)
         ups = [n for n in plan.nodes if n.op == "parameter" and n.name.endswith("up.weight")]
@@ -218,7 +218,7 @@ class TestDemands:
         assert {n.outputs for n in ups} == {("RR",)}
 
     def test_a_gradient_lies_where_its_parameter_does_and_a_tangent_where_its_output_does(self) -> None:
-        plan = search_plan(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8")
+        plan = search(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8")
         placed = {n.name: n for n in plan.nodes}
         gradients = [n for n in plan.nodes if n.name.startswith("gradient:")]
         assert len(gradients) == 2 + 1 + 2 * 9
@@ -239,11 +239,11 @@ class TestDemands:
     )
     def test_what_cannot_be_meant_is_named(self, demands: Constraints, message: str) -> None:
         with pytest.raises(InvalidProblemError, match=message):
-            search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands)
+            run_search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands)
 
     def memory(self, demand: Any, pins: dict[str, str] | None = None) -> SearchResult:
         demands = Constraints(pins=pins or {}, parameter_memory=demand)
-        return search(zoo.build("mlp", bias=False), None, "dp=2,tp=2", constraints=demands)
+        return run_search(zoo.build("mlp", bias=False), None, "dp=2,tp=2", constraints=demands)
 
     def test_memory_is_counted_in_bytes(self) -> None:
         whole = 4 * 1024 * 4096 * 4
@@ -287,7 +287,7 @@ class Odd(nn.Module):
 
 def test_an_operation_without_a_rule_is_replicated_and_said_so() -> None:
     with pytest.warns(MissingRuleWarning, match="index_add"):
-        plan = search_plan(Odd(), rows(64, 64), "x=2")
+        plan = search(Odd(), rows(64, 64), "x=2")
     assert isinstance(plan, Plan)
     odd = [n for n in plan.nodes if "index_add" in n.op]
     assert odd

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from berthage import InvalidProblemError
-from berthage_torch import Constraints, Plan, search_plan
+from berthage_torch import Constraints, Plan, search
 from berthage_torch.commands import words
 from berthage_torch.models import zoo
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return search_plan(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8")
+    return search(zoo.build("llama3-1b", layers=2), None, "dp=8,tp=8")
 
 
 @pytest.fixture(scope="module")
 def small() -> Plan:
-    return search_plan(zoo.build("mlp"), None, "dp=2,tp=2")
+    return search(zoo.build("mlp"), None, "dp=2,tp=2")
 
 
 def test_nodes_and_moves_add_up_to_the_objective(plan: Plan) -> None:
@@ -139,7 +139,7 @@ def test_nodes_are_found_by_name_and_by_parameter(small: Plan) -> None:
 def test_a_difference_names_what_moved(small: Plan) -> None:
     assert small.diff(small) == ()
     demands = Constraints(pins={"layers.0.up.weight": "RR"}, inputs={"*": "S(0)R"}, outputs={"*": "S(0)R"})
-    other = search_plan(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands, tie="none")
+    other = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands, tie="none")
     changes = {change.name: change for change in small.diff(other)}
     change = changes["layers.0.up.weight"]
     assert change.before is not None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .pricing.strategies import MissingRuleWarning
     from .searching.building import BuiltProblem, build_problem
     from .searching.constraints import Constraints
-    from .searching.run import SearchResult, search, search_plan
+    from .searching.run import SearchResult, run_search, search
     from .tracing.trace_step import at_batch, trace
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "hint",
     "local_map",
     "make_plan",
+    "run_search",
     "search",
-    "search_plan",
     "trace",
 ]
 
@@ -63,8 +63,8 @@ _HOME: Final = MappingProxyType(
         "hint": "marks",
         "local_map": "marks",
         "make_plan": "plans.planning",
+        "run_search": "searching.run",
         "search": "searching.run",
-        "search_plan": "searching.run",
         "trace": "tracing.trace_step",
     }
 )

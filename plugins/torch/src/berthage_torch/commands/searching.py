@@ -28,8 +28,7 @@ from berthage_torch.commands.models import model_of
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
 from berthage_torch.searching.constraints import Constraints
-from berthage_torch.searching.run import SearchResult, default_constraints
-from berthage_torch.searching.run import search as run
+from berthage_torch.searching.run import SearchResult, default_constraints, run_search
 
 __all__ = ["search"]
 
@@ -168,7 +167,7 @@ def search(
             own = default_constraints(module, graph, on) if isinstance(module, ModelSpec) else Constraints()
             return asked.over(own, graph)
 
-        found = run(
+        found = run_search(
             module,
             inputs,
             mesh,

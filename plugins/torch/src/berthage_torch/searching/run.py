@@ -1,4 +1,4 @@
-"""`search`: from a module, its inputs and a mesh to a plan."""
+"""`search` and `run_search`: from a module, its inputs and a mesh to a plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from berthage_torch.tracing.trace_step import trace
 from .building import BuiltProblem, build_problem
 from .constraints import Constraints
 
-__all__ = ["SearchResult", "cost_model_of", "default_constraints", "search", "search_plan"]
+__all__ = ["SearchResult", "cost_model_of", "default_constraints", "run_search", "search"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class _Phases:
             self.seconds[name] = (time.process_time() - cpu, time.perf_counter() - wall)
 
 
-def search(
+def run_search(
     model: nn.Module | ModelSpec,
     inputs: Any,
     mesh: Mesh | str | Mapping[str, int],
@@ -153,15 +153,13 @@ def search(
     return SearchResult(plan, result, built, constraints, dict(phases.seconds), untied)
 
 
-def search_plan(
-    model: nn.Module | ModelSpec, inputs: Any, mesh: Mesh | str | Mapping[str, int], **settings: Any
-) -> Plan:
-    """As `search`, for the plan alone.
+def search(model: nn.Module | ModelSpec, inputs: Any, mesh: Mesh | str | Mapping[str, int], **settings: Any) -> Plan:
+    """Search a plan; `run_search` takes the same arguments and tells more.
 
     Raises:
         SolutionUnavailableError: There is no plan; the message says why.
     """
-    found = search(model, inputs, mesh, **settings)
+    found = run_search(model, inputs, mesh, **settings)
     if found.plan is None:
         found.result.require()
     assert found.plan is not None  # require() raises without an assignment
