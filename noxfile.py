@@ -25,6 +25,9 @@ PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLE = ROOT / "docs" / "example-plugin"
 PARTS = [CORE, *PLUGINS, EXAMPLE]
 DEMO = Path("docs", "examples", "pipeline.json")
+# Tests of one file share what they made (traced models, above all), so a file stays together. More than four at a
+# time would need more memory than small machines have.
+SPREAD = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
 
 nox.needs_version = ">=2024.4"
 nox.options.sessions = ["lint", "types", "contracts", "tests"]
@@ -110,8 +113,8 @@ def contracts(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """Run the test suite, without what is marked slow or bench."""
-    run(session, "pytest", *session.posargs)
+    """Run the test suite, without what is marked slow or bench; files are spread over the cores."""
+    run(session, "pytest", *SPREAD, *session.posargs)
 
 
 @nox.session(venv_backend="none")
