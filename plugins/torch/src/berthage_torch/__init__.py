@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from .errors import TraceError
     from .graph import OpGraph
     from .marks import hint, local_map
-    from .plans.plan import Change, Plan, PlannedEdge, PlannedNode
+    from .plans.costs import Collective, CostRow
+    from .plans.placed import PlannedEdge, PlannedNode, Step
+    from .plans.plan import Change, Plan
     from .plans.planning import make_plan
     from .policy import MixedPrecision
     from .pricing.pricer import Pricer
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BuiltProblem",
     "Change",
+    "Collective",
     "Constraints",
+    "CostRow",
     "MissingRuleWarning",
     "MixedPrecision",
     "OpGraph",
@@ -33,6 +37,7 @@ __all__ = [
     "PlannedNode",
     "Pricer",
     "SearchResult",
+    "Step",
     "TraceError",
     "at_batch",
     "build_problem",
@@ -48,15 +53,18 @@ _HOME: Final = MappingProxyType(
     {
         "BuiltProblem": "searching.building",
         "Change": "plans.plan",
+        "Collective": "plans.costs",
         "Constraints": "searching.constraints",
+        "CostRow": "plans.costs",
         "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",
         "Plan": "plans.plan",
-        "PlannedEdge": "plans.plan",
-        "PlannedNode": "plans.plan",
+        "PlannedEdge": "plans.placed",
+        "PlannedNode": "plans.placed",
         "Pricer": "pricing.pricer",
         "SearchResult": "searching.run",
+        "Step": "plans.placed",
         "TraceError": "errors",
         "at_batch": "tracing.trace_step",
         "build_problem": "searching.building",

@@ -13,7 +13,8 @@ from berthage import InvalidProblemError
 from berthage.cli.common import input_file
 from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage_torch.commands import words
-from berthage_torch.plans.plan import Change, Plan, PlannedNode
+from berthage_torch.plans.placed import PlannedNode
+from berthage_torch.plans.plan import Change, Plan
 
 __all__ = ["diff", "explain"]
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from berthage.cli import words
-from berthage_torch.plans.plan import Change, Plan, PlannedEdge, PlannedNode
+from berthage_torch.plans.placed import PlannedEdge, PlannedNode
+from berthage_torch.plans.plan import Change, Plan
 
 __all__ = [
     "change_lines",
@@ -78,7 +79,7 @@ def dearest_moves(plan: Plan, most: int) -> list[MoveRow]:
 
 def collectives(edge: PlannedEdge) -> str:
     """The steps of a move."""
-    return ", ".join(f"{kind} on {dim}" for kind, dim, _, _ in edge.path)
+    return ", ".join(f"{step.kind} on {step.dim}" for step in edge.path)
 
 
 def summary_lines(plan: Plan, moves: int = 8) -> Iterator[str]:
@@ -140,7 +141,17 @@ def edges_document(edges: Iterable[PlannedEdge]) -> list[dict[str, object]]:
             "before": edge.before,
             "after": edge.after,
             "us": edge.us,
-            "path": [{"kind": k, "mesh_dimension": d, "after": p, "bytes": b} for k, d, p, b in edge.path],
+            "path": [
+                {
+                    "kind": step.kind,
+                    "mesh_dimension": step.dim,
+                    "after": step.after,
+                    "bytes": step.bytes,
+                    "us": step.us,
+                    "algorithm": step.algorithm or None,
+                }
+                for step in edge.path
+            ],
         }
         for edge in edges
     ]
@@ -159,8 +170,9 @@ def edges_of(plan: Plan, node: PlannedNode) -> tuple[list[PlannedEdge], list[Pla
 def _edge_lines(edge: PlannedEdge, where: str) -> Iterator[str]:
     change = edge.before if edge.before == edge.after else f"{edge.before} -> {edge.after}, {us(edge.us)}"
     yield f"  {where}: {change}"
-    for kind, dim, after, size in edge.path:
-        yield f"      {kind} on {dim} -> {after}, {size:,} bytes"
+    for step in edge.path:
+        by = f", {step.algorithm}" if step.algorithm else ""
+        yield f"      {step.kind} on {step.dim} -> {step.after}, {step.bytes:,} bytes, {us(step.us)}{by}"
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:

@@ -14,59 +14,12 @@ from typing import Any
 from berthage import InvalidProblemError
 from berthage.files import atomic_write
 
-__all__ = ["Change", "Plan", "PlannedEdge", "PlannedNode"]
+from .costs import Collective, CostRow, breakdown, collectives
+from .placed import PlannedEdge, PlannedNode, Step
 
-FORMAT_VERSION = 1
+__all__ = ["Change", "Plan"]
 
-
-@dataclass(frozen=True, slots=True)
-class PlannedEdge:
-    """How a tensor reaches one that uses it, or its shared copy.
-
-    Attributes:
-        producer: Name of the node it comes from.
-        output: Which of its outputs.
-        consumer: Name of the node that uses it, or ``""`` for the shared copy.
-        position: Which tensor argument of the consumer; -1 for the shared copy.
-        before: Placement it is produced in (or shared in).
-        after: Placement it is used in (or shared in).
-        us: Price of the move, microseconds; 0 when nothing moves.
-        path: The collectives, in order: kind, mesh dimension, placement after, bytes.
-    """
-
-    producer: str
-    output: int
-    consumer: str
-    position: int
-    before: str
-    after: str
-    us: float
-    path: tuple[tuple[str, str, str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
-    """What a node does.
-
-    Attributes:
-        name: Its name in the graph.
-        op: The operation; its kind for parameters, inputs and the like.
-        phase: ``forward`` or ``backward``.
-        path: Module it belongs to.
-        fqn: Name of the parameter, input or output.
-        inputs: Placement wanted of each tensor argument.
-        outputs: Placement of each output.
-        compute_us: Time on the device, microseconds.
-    """
-
-    name: str
-    op: str
-    phase: str
-    path: str
-    fqn: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    compute_us: float
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +75,14 @@ class Plan:
         if not math.isfinite(self.bound):
             return math.inf
         return max(0.0, self.objective - self.bound) / max(1.0, abs(self.objective))
+
+    def collectives(self) -> tuple[Collective, ...]:
+        """The collectives that will run: kind, mesh dimension, bytes, whose tensor, for whom, and when."""
+        return collectives(self.nodes, self.edges)
+
+    def costs(self) -> tuple[CostRow, ...]:
+        """The objective by phase, kind (compute, collectives, local steps, transitions) and mesh dimension."""
+        return breakdown(self.nodes, self.edges)
 
     def placement_hash(self) -> str:
         """Hex digest of the placements alone: equal plans have equal hashes, whatever they were priced with."""
@@ -206,8 +167,7 @@ def _decode(document: Mapping[str, Any]) -> Plan:
         for row in document["nodes"]
     )
     edges = tuple(
-        PlannedEdge(**{**row, "path": tuple((str(k), str(d), str(p), int(b)) for k, d, p, b in row["path"])})
-        for row in document["edges"]
+        PlannedEdge(**{**row, "path": tuple(Step(*step) for step in row["path"])}) for row in document["edges"]
     )
     bound = document["bound"]
     return Plan(

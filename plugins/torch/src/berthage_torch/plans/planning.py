@@ -6,14 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import SolveResult
-from berthage_nccl import CostModel
+from berthage_nccl import CostModel, Move
 from berthage_nccl import placements as codes
 from berthage_torch.graph import TensorMeta
 from berthage_torch.pricing.pricer import is_contiguous
 from berthage_torch.pricing.strategies import Int8
 from berthage_torch.searching.building import BuiltProblem
 
-from .plan import Plan, PlannedEdge, PlannedNode
+from .placed import COLLECTIVES, PlannedEdge, PlannedNode, Step
+from .plan import Plan
 
 __all__ = ["make_plan"]
 
@@ -49,6 +50,7 @@ def make_plan(built: BuiltProblem, result: SolveResult, *, model: str, cost_mode
                 inputs=tuple(codes.format(row) for row in space.inputs[label].tolist()),
                 outputs=tuple(codes.format(row) for row in space.outputs[label].tolist()),
                 compute_us=float(built.pricer.compute(space)[label]),
+                group=graph.nodes[built.groups[node.index]].name,
             )
         )
     mover = _Mover(built, cost_model)
@@ -90,8 +92,9 @@ class _Mover:
     def __init__(self, built: BuiltProblem, cost_model: CostModel) -> None:
         self._mesh = built.pricer.mesh
         self._cost_model = cost_model
+        self._fabrics = cost_model.fabric(built.pricer.mesh)
         self._pricer = built.pricer
-        self._known: dict[tuple[TensorMeta, bytes, bytes], tuple[float, tuple[tuple[str, str, str, int], ...]]] = {}
+        self._known: dict[tuple[TensorMeta, bytes, bytes], tuple[float, tuple[Step, ...]]] = {}
 
     def edge(
         self, producer: str, output: int, consumer: str, position: int, meta: TensorMeta, before: Int8, after: Int8
@@ -102,7 +105,7 @@ class _Mover:
 
     def _move(
         self, meta: TensorMeta, before: npt.NDArray[np.int8], after: npt.NDArray[np.int8]
-    ) -> tuple[float, tuple[tuple[str, str, str, int], ...]]:
+    ) -> tuple[float, tuple[Step, ...]]:
         if (before == after).all():
             return 0.0, ()
         key = (meta, before.tobytes(), after.tobytes())
@@ -111,6 +114,13 @@ class _Mover:
             moves = self._cost_model.path(
                 self._mesh, meta.shape, meta.itemsize, before, after, contiguous=is_contiguous(meta)
             )
-            path = tuple((m.kind, self._mesh.names[m.mesh_dim], codes.format(m.after), int(m.bytes)) for m in moves)
-            self._known[key] = (us, path)
+            self._known[key] = (us, tuple(map(self._step, moves)))
         return self._known[key]
+
+    def _step(self, move: Move) -> Step:
+        algorithm = ""
+        if move.kind in COLLECTIVES:
+            choice = self._cost_model.explain_collective(move.kind, move.bytes, self._fabrics[move.mesh_dim])
+            algorithm = f"{choice.algorithm}/{choice.protocol}" if choice.protocol else choice.algorithm
+        dim, after = self._mesh.names[move.mesh_dim], codes.format(move.after)
+        return Step(move.kind, dim, after, int(move.bytes), move.us, algorithm)
