@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from berthage_torch import Constraints, Plan, search
+from berthage_torch import Constraints, MixedPrecision, Plan, search
 from berthage_torch.models import zoo
 
 KINDS = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"}
@@ -63,7 +63,8 @@ def test_data_parallelism_sums_each_gradient_once() -> None:
     """Replicated weights, split rows: one all-reduce for each of the four parameters, of the whole gradient."""
     pins = {f"layers.0.{name}": "R" for name in ("up.weight", "up.bias", "down.weight", "down.bias")}
     demands = Constraints(inputs={"*": "S(0)"}, outputs={"*": "S(0)"}, pins=pins)
-    plan = search(zoo.build("mlp", layers=1, dim=64, hidden=256, batch=2**20), None, "dp=4", constraints=demands)
+    spec = zoo.build("mlp", layers=1, dim=64, hidden=256, batch=2**20)
+    plan = search(spec, None, "dp=4", constraints=demands, policy=MixedPrecision(None, None))
     assert [(each.kind, each.phase) for each in plan.collectives()] == [("all-reduce", "backward")] * 4
     assert sorted(each.bytes for each in plan.collectives()) == [64 * 4, 256 * 4, 64 * 256 * 4, 64 * 256 * 4]
 
