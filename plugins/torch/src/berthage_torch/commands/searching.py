@@ -18,12 +18,13 @@ from berthage.cli import words as core_words
 from berthage.cli.base import exit_code, registry_of
 from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import Effort, KeyValue, effort_options, output_file, pairs_to_mapping
-from berthage.cli.strict_json import FORMAT_VERSION, to_json
+from berthage.cli.strict_json import to_json
 from berthage.files import atomic_write
 from berthage.registry import Registry, build_options
 from berthage_nccl import Mesh
 from berthage_torch.commands import words
 from berthage_torch.commands.demands import memory_of, overridden, placement_pairs
+from berthage_torch.commands.documents import search_document
 from berthage_torch.commands.models import model_of
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
@@ -31,8 +32,6 @@ from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import SearchResult, default_constraints, run_search
 
 __all__ = ["search"]
-
-_PHASES = ("trace", "enumerate", "price", "build", "presolve", "compile", "solve", "plan", "untied", "total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ def _write(found: SearchResult, wanted: _Wanted, registry: Registry, asked: Mapp
         found.plan.save(wanted.plan)
     if wanted.json is None:
         return
-    text = to_json(_document(found, asked))
+    text = to_json(search_document(found, asked))
     if to_stdout:
         click.echo(text, nl=False)
     else:
@@ -243,68 +242,6 @@ def _tying_line(found: SearchResult) -> str:
     if objective is None or untied is None:
         return f"tying      nothing found untied: {found.untied.termination.reason.value}"
     return f"tying      costs {words.us(objective - untied)}: {words.us(untied)} untied"
-
-
-def _document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, Any]:
-    result, built, plan = found.result, found.built, found.plan
-    untied = found.untied
-    lost = None
-    if untied is not None and untied.objective is not None and result.objective is not None:
-        lost = result.objective - untied.objective
-    demands = found.constraints
-    return {
-        "format_version": FORMAT_VERSION,
-        "model": asked["model"],
-        "sizes": asked["sizes"],
-        "mesh": dict(zip(built.pricer.mesh.names, built.pricer.mesh.sizes, strict=True)),
-        "cost_model": asked["cost_model"],
-        "solver": {"name": result.solver, "version": result.solver_version},
-        "termination": {
-            "reason": result.termination.reason,
-            "limit": result.termination.limit,
-            "detail": result.termination.detail,
-        },
-        "objective": result.objective,
-        "bound": result.bound,
-        "gap": result.relative_gap,
-        "placement_hash": None if plan is None else plan.placement_hash(),
-        "compute_us": None if plan is None else plan.compute_us,
-        "communication_us": None if plan is None else plan.communication_us,
-        "nodes": len(built.graph.nodes),
-        "variables": found.problem.num_variables,
-        "tie": asked["tie"],
-        "untied": None if untied is None else {"objective": untied.objective, "bound": untied.bound, "lost": lost},
-        "constraints": {
-            "inputs": demands.inputs,
-            "outputs": demands.outputs,
-            "pins": demands.pins,
-            "parameter_memory": demands.parameter_memory,
-        },
-        "infeasibility": _why(found),
-        "timings": {
-            name: {"cpu": found.timings[name][0], "wall": found.timings[name][1]}
-            for name in _PHASES
-            if name in found.timings
-        },
-        "peak_rss_bytes": _peak_rss(),
-    }
-
-
-def _why(found: SearchResult) -> dict[str, Any] | None:
-    reason = found.result.infeasibility
-    if reason is None:
-        return None
-    return {"detail": reason.detail, "constraints": reason.constraints, "least_limit": reason.least_limit}
-
-
-def _peak_rss() -> int | None:
-    """Most memory this process has had, in bytes; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _observed(params: SolveParams, solver: str, tell: Callable[[str], None]) -> SolveParams:

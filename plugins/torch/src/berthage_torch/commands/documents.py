@@ -1,0 +1,92 @@
+"""A search as JSON has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from berthage.cli.strict_json import FORMAT_VERSION
+from berthage_torch.searching.run import SearchResult
+
+__all__ = ["peak_rss_bytes", "search_document"]
+
+_PHASES = ("trace", "enumerate", "price", "build", "presolve", "compile", "solve", "plan", "untied", "total")
+
+
+def search_document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that is known of a search; what is not known is null.
+
+    Args:
+        found: The search.
+        asked: What was asked for and the search does not know: ``model``, ``sizes``, ``cost_model`` and ``tie``.
+    """
+    result, built, plan = found.result, found.built, found.plan
+    untied = found.untied
+    lost = None
+    if untied is not None and untied.objective is not None and result.objective is not None:
+        lost = result.objective - untied.objective
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": asked["model"],
+        "sizes": asked["sizes"],
+        "mesh": dict(zip(built.pricer.mesh.names, built.pricer.mesh.sizes, strict=True)),
+        "cost_model": asked["cost_model"],
+        "solver": {"name": result.solver, "version": result.solver_version},
+        "termination": {
+            "reason": result.termination.reason,
+            "limit": result.termination.limit,
+            "detail": result.termination.detail,
+        },
+        "objective": result.objective,
+        "bound": result.bound,
+        "gap": result.relative_gap,
+        "placement_hash": None if plan is None else plan.placement_hash(),
+        "compute_us": None if plan is None else plan.compute_us,
+        "communication_us": None if plan is None else plan.communication_us,
+        "nodes": len(built.graph.nodes),
+        "variables": found.problem.num_variables,
+        "tie": asked["tie"],
+        "untied": None if untied is None else {"objective": untied.objective, "bound": untied.bound, "lost": lost},
+        "constraints": _fields(found.constraints),
+        "infeasibility": _why(found),
+        "timings": {
+            name: {"cpu": found.timings[name][0], "wall": found.timings[name][1]}
+            for name in _PHASES
+            if name in found.timings
+        },
+        "peak_rss_bytes": peak_rss_bytes(),
+    }
+
+
+def _fields(value: Any) -> Any:
+    """A frozen dataclass, and those in it, as a mapping."""
+    if not dataclasses.is_dataclass(value):
+        return value
+    return {field.name: _fields(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+def _why(found: SearchResult) -> dict[str, Any] | None:
+    reason = found.result.infeasibility
+    if reason is None:
+        return None
+    return {"detail": reason.detail, "constraints": reason.constraints, "least_limit": reason.least_limit}
+
+
+def peak_rss_bytes() -> int | None:
+    """Most memory that this process has had at once, bytes; None where the system does not say."""
+    try:
+        # What getrusage tells on Linux includes the process that started this one, up to its exec.
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
