@@ -85,6 +85,28 @@ class Exact(NamedTuple):
     maps: Words
 
 
+class Packing(NamedTuple):
+    """How the packed tables were written: what `pack_tables` was given, by use (see there), and each use's table."""
+
+    start: Ints
+    stride: Ints
+    factor: Floats
+    row_list: Ints
+    row_count: Ints
+    column_list: Ints
+    column_count: Ints
+    maps: Ints
+    forward: Ints
+    backward: Ints
+    slot: Ints
+
+    def write(self, base: Floats, stand_in: float, cells: Reals, uses: Ints | None = None) -> None:
+        """Write the packed tables of the given uses (None: all) again, from ``base``."""
+        chosen = [part if uses is None or part is self.maps else part[uses] for part in self[:-1]]
+        *sides, maps, forward, backward = chosen
+        pack_tables(base, *sides, maps, PANEL, stand_in, forward, backward, cells)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Layout:
     """A compiled problem.
@@ -95,6 +117,7 @@ class Layout:
         unary: float64[ΣK'], unary costs of the labels kept, times multiplicity and `scale`.
         gamma: Node weights, in the dtype of the messages.
         cells: Packed tables, in that dtype, ``inf`` replaced by `stand_in`.
+        packing: How they were written.
         order: Variable of each node.
         label: Original label of each label kept, flat as `unary`.
         scale: Power of two that all costs were multiplied by.
@@ -110,6 +133,7 @@ class Layout:
     unary: Floats
     gamma: Reals
     cells: Reals
+    packing: Packing
     order: Ints
     label: Ints
     scale: float
@@ -148,13 +172,17 @@ class Layout:
         return (rank[ptr[:-1]] - ptr[:-1]).astype(np.uint64)
 
 
-def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layout | int:
+def compile_layout(
+    problem: PlacementProblem, order: Ints, single: bool, pool: TablePool | None = None, packed: bool = True
+) -> Layout | int:
     """Compile ``problem`` (without relations; budgets are ignored).
 
     Args:
         problem: What to compile.
         order: The variables in the order of the sweeps.
         single: Whether messages are float32 rather than float64.
+        pool: The pooled tables that the edges use, in the order of their numbers; None to pool them here.
+        packed: Whether to pack tables for message passing; without it only `Exact` can be used.
 
     Returns:
         The layout; or, when a variable has no allowed label, that variable.
@@ -164,7 +192,7 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
     if len(empty):
         return int(order[empty[0]])
     uses, use_of_edge = table_uses(problem, order, labels)
-    pool = pool_tables([problem.tables[t] for t in uses.tables])
+    pool = pool or pool_tables([problem.tables[t] for t in uses.tables])
     scale = _scale(problem, pool, single)
     costs = problem.unary[labels.flat] * scale * problem.multiplicity[order].repeat(labels.counts)
     ptr = offsets(labels.counts)
@@ -181,14 +209,16 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
     places = offsets(np.concatenate([forward, backward]))
     forward_ptr, backward_ptr = places[: len(forward)], places[len(forward) : -1]
     dtype = np.float32 if single else np.float64
-    cells = _aligned(int(places[-1]), dtype)
+    cells = _aligned(int(places[-1]) if packed else 0, dtype)
     base = pool.base * scale if scale != 1.0 else pool.base
     factor = uses.factor.astype(np.float64)
-    pack_tables(
-        base, pool.start[uses.slot], pool.columns[uses.slot], factor,
+    packing = Packing(
+        pool.start[uses.slot], pool.columns[uses.slot], factor,
         sides.lines[row_side], sides.count[row_side], sides.lines[column_side], sides.count[column_side],
-        sides.maps, PANEL, span.stand_in, forward_ptr, backward_ptr, cells,
+        sides.maps, forward_ptr, backward_ptr, uses.slot,
     )  # fmt: skip
+    if packed:
+        packing.write(base, span.stand_in, cells)
     use, is_row = halves.use, halves.is_row
     own = np.where(is_row, row_side[use], column_side[use])
     other = np.where(is_row, column_side[use], row_side[use])
@@ -221,8 +251,8 @@ def compile_layout(problem: PlacementProblem, order: Ints, single: bool) -> Layo
     work = np.bincount(halves.node, weights=read, minlength=len(order)).astype(np.float64)
     longest = max(int(padded.max(initial=PANEL)), int(padded_to_panels(sides.count).max(initial=PANEL)))
     return Layout(
-        graph, exact, costs, weight.astype(dtype), cells, order, labels.label, scale, span.stand_in, span.highest,
-        int(message_ptr[-1]), longest, work,
+        graph, exact, costs, weight.astype(dtype), cells, packing, order, labels.label, scale, span.stand_in,
+        span.highest, int(message_ptr[-1]), longest, work,
     )  # fmt: skip
 
 
