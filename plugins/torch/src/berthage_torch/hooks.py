@@ -8,7 +8,7 @@ from berthage.registry import CommandInfo
 
 @hookimpl
 def berthage_commands() -> list[CommandInfo]:
-    """``berthage search``, ``berthage explain`` and ``berthage diff``."""
+    """``berthage search``, ``explain``, ``diff`` and ``profile``."""
     commands = "berthage_torch.commands"
     needs = ("click", "rich")
     return [
@@ -17,4 +17,7 @@ def berthage_commands() -> list[CommandInfo]:
         ),
         CommandInfo("explain", "Say what a plan does and costs.", f"{commands}.plans:explain", requires=needs),
         CommandInfo("diff", "Compare two plans.", f"{commands}.plans:diff", requires=needs),
+        CommandInfo(
+            "profile", "Run a matrix of searches.", f"{commands}.profiling:profile", requires=(*needs, "torch")
+        ),
     ]
