@@ -149,5 +149,5 @@ def test_layers_of_other_sizes_stay_apart() -> None:
 def test_nothing_is_tied_when_not_asked() -> None:
     _, groups = groups_of(Stack(64, 64), "none")
     assert all(len(group) == 1 for group in groups)
-    with pytest.raises(OptionError, match="'layers' or 'none', not 'blocks'"):
+    with pytest.raises(OptionError, match="'layers', 'none' or groups of nodes, not 'blocks'"):
         groups_of(Stack(64), "blocks")

@@ -7,6 +7,7 @@ multi-output operation are indices, not nodes. Nodes are in topological order: f
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ __all__ = [
     "Region",
     "TensorMeta",
     "iterate_refs",
+    "names_node",
     "resolve_placements",
 ]
 
@@ -109,12 +111,18 @@ class LocalMap:
         outputs: One for each of the node's ``outputs``; None as above.
         body: The operations inside.
         pair: Index of the node of the other direction, -1 when there is none.
+        positions: Which tensor arguments of the function the node's first ``inputs`` are, and which of its results the
+            first ``outputs``; of the backward direction, of which results it takes gradients, and of which tensor
+            arguments it gives them.
+        run: The function, of all its tensor arguments in a list; None in a graph from data.
     """
 
     inputs: tuple[Placements | None, ...]
     outputs: tuple[Placements | None, ...]
     body: Region
     pair: int = -1
+    positions: tuple[tuple[int, ...], tuple[int, ...]] = field(default=((), ()), compare=False, repr=False)
+    run: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +232,12 @@ class OpGraph:
             digest.update(repr(dict(part) if isinstance(part, Mapping) else part).encode())
             digest.update(b"\n")
         return digest.hexdigest()
+
+
+def names_node(node: Node, pattern: str) -> bool:
+    """Whether a node's name, or the name of its parameter, input or output, is this or fits this."""
+    names = [name for name in (node.name, node.fqn) if name]
+    return pattern in names or any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
 def iterate_refs(value: object) -> Iterator[Ref]:

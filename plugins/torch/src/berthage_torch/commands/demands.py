@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import click
 
-from berthage_torch.graph import OpGraph
-from berthage_torch.searching.constraints import Constraints, Wanted, names_node
+from berthage_torch.graph import OpGraph, names_node
+from berthage_torch.searching.constraints import Constraints, Wanted
 
 __all__ = ["ANY", "memory_of", "overridden", "placement_pairs"]
 

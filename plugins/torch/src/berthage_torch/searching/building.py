@@ -15,8 +15,9 @@ from berthage_torch.graph import Edge, OpGraph
 from berthage_torch.pricing.pricer import Pricer
 from berthage_torch.pricing.strategies import Int8, Strategies, StrategySpace, classes_of
 
-from .constraints import Constraints, apply_constraints
-from .folding import Groups, fold
+from .constraints import Constraints
+from .demands import apply_constraints
+from .folding import Groups, Tie, fold
 
 __all__ = ["Alias", "BuiltProblem", "build_problem"]
 
@@ -72,7 +73,7 @@ def build_problem(
     pricer: Pricer,
     constraints: Constraints | None = None,
     *,
-    tie: str = "layers",
+    tie: Tie = "layers",
     space: StrategySpace | None = None,
     name: str = "placement",
 ) -> BuiltProblem:

@@ -1,25 +1,87 @@
-"""What a person demands of a plan: placements of inputs, outputs and single tensors, and memory."""
+"""What a person demands of a plan, as a value: placements of inputs, outputs and single tensors, and memory."""
 
 from __future__ import annotations
 
-import fnmatch
+import dataclasses
+import difflib
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from berthage import InvalidProblemError
+from berthage.files import atomic_write
 
-from berthage import InvalidProblemError, ProblemBuilder
-from berthage_nccl import Mesh
-from berthage_nccl import placements as codes
-from berthage_torch.graph import Node, OpGraph, TensorMeta
-from berthage_torch.pricing.strategies import Int8, Strategies
+__all__ = ["PARAMETER_MEMORY", "PEAK_MEMORY", "Constraints", "Limits", "PeakMemory", "Wanted"]
 
-__all__ = ["Constraints", "apply_constraints", "local_bytes", "names_node"]
+Wanted: TypeAlias = str | tuple[str, ...]
+Limits: TypeAlias = str | tuple[float, float]
 
-Wanted = str | tuple[str, ...]
-PARAMETER_MEMORY = "parameter memory"
+PARAMETER_MEMORY: Final = "parameter memory"
+PEAK_MEMORY: Final = "peak memory"
+FORMAT: Final = "berthage-constraints"
+FORMAT_VERSION: Final = 1
+
+_MOMENTS: Final = MappingProxyType({"none": 0.0, "sgd": 0.0, "momentum": 4.0, "adam": 8.0, "adamw": 8.0})
+_PLACED: Final = MappingProxyType({"inputs": "input", "outputs": "output", "pins": "pin"})
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """A limit on what a rank holds at any instant of a step.
+
+    Attributes:
+        limit: Bytes, or a share of the device's memory when at most 1.
+        optimizer: Whose state lies beside each parameter that has a gradient: ``"adamw"`` (two float32, 8 bytes an
+            element), ``"momentum"`` (one), ``"sgd"`` or ``"none"``, or bytes an element.
+        price: None for a limit that holds; else what each byte of the peak above it costs, in microseconds.
+    """
+
+    limit: float
+    optimizer: str | float = "adamw"
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.limit > 0:
+            raise InvalidProblemError(f"peak memory is a number of bytes or a share up to 1, not {self.limit!r}")
+        if self.price is not None and not self.price >= 0:
+            raise InvalidProblemError(f"a price of peak memory is microseconds a byte, not {self.price!r}")
+        self.state_bytes  # noqa: B018  (an unknown optimizer is told here)
+
+    @property
+    def state_bytes(self) -> float:
+        """Bytes of optimizer state for each element of a parameter.
+
+        Raises:
+            InvalidProblemError: No such optimizer.
+        """
+        if isinstance(self.optimizer, str):
+            if self.optimizer not in _MOMENTS:
+                raise InvalidProblemError(
+                    f"no optimizer {self.optimizer!r}; there are {', '.join(_MOMENTS)}, or bytes an element"
+                )
+            return _MOMENTS[self.optimizer]
+        if not self.optimizer >= 0:
+            raise InvalidProblemError(f"optimizer state is 0 or more bytes an element, not {self.optimizer!r}")
+        return float(self.optimizer)
+
+    def bytes_of(self, device_bytes: int | None) -> int:
+        """The limit in bytes.
+
+        Args:
+            device_bytes: Memory of a device, None where that is not known.
+
+        Raises:
+            InvalidProblemError: A share of something unknown.
+        """
+        if self.limit > 1:
+            return int(self.limit)
+        if device_bytes is None:
+            raise InvalidProblemError("this cost model does not tell the device's memory: give peak memory in bytes")
+        return int(self.limit * device_bytes)
 
 
 def _nothing() -> Mapping[str, Wanted]:
@@ -28,7 +90,7 @@ def _nothing() -> Mapping[str, Wanted]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Demands on a plan, each a named constraint of the problem and removable by that name.
+    """Demands on a plan. Immutable; each has a name by which it can be listed and taken away.
 
     Placements are written one a mesh dimension, ``"S(0)R"`` or ``("S(0)", "R")``.
 
@@ -39,192 +101,108 @@ class Constraints:
         parameter_memory: Bytes of parameters a rank may keep: ``None`` for no limit, ``"least"`` for the least
             possible, ``(low, high)`` in bytes, or the same as a share of all parameters when ``high`` is a float of at
             most 1.
+        peak_memory: What a rank may hold at any instant; a number is the limit of a `PeakMemory`.
     """
 
     inputs: Mapping[str, Wanted] = field(default_factory=_nothing)
     outputs: Mapping[str, Wanted] = field(default_factory=_nothing)
     pins: Mapping[str, Wanted] = field(default_factory=_nothing)
-    parameter_memory: str | tuple[float, float] | None = None
+    parameter_memory: Limits | None = None
+    peak_memory: PeakMemory | float | None = None
 
+    def __post_init__(self) -> None:
+        for side in _PLACED:
+            given: Mapping[str, Any] = getattr(self, side)
+            placed = {name: wanted if isinstance(wanted, str) else tuple(wanted) for name, wanted in given.items()}
+            object.__setattr__(self, side, MappingProxyType(placed))
+        peak: Any = self.peak_memory
+        if isinstance(peak, Mapping):
+            object.__setattr__(self, "peak_memory", PeakMemory(**peak))
+        elif peak is not None and not isinstance(peak, PeakMemory):
+            object.__setattr__(self, "peak_memory", PeakMemory(peak))
 
-def placement_of(wanted: Wanted, mesh: Mesh, what: str) -> Int8:
-    """Placement codes, ``int8[D]``, of what a person wrote.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all demands: ``input *``, ``pin layers.0.up.weight``, ``parameter memory`` and so on."""
+        placed = [f"{word} {name}" for side, word in _PLACED.items() for name in getattr(self, side)]
+        memory = {PARAMETER_MEMORY: self.parameter_memory, PEAK_MEMORY: self.peak_memory}
+        return (*placed, *(name for name, value in memory.items() if value is not None))
 
-    Raises:
-        InvalidProblemError: It cannot be read, or is for another number of mesh dimensions.
-    """
-    text = wanted if isinstance(wanted, str) else "".join(wanted)
-    try:
-        found = codes.parse(text)
-    except ValueError as error:
-        raise InvalidProblemError(f"{what}: {error}") from None
-    if len(found) != len(mesh.sizes):
-        raise InvalidProblemError(
-            f"{what}: {text!r} places {len(found)} mesh dimensions, the mesh has {len(mesh.sizes)}: "
-            f"{', '.join(mesh.names)}"
-        )
-    alone = np.array([size == 1 for size in mesh.sizes])
-    return np.where(alone, codes.REPLICATE, found).astype(np.int8)
-
-
-def local_bytes(meta: TensorMeta, placements: Int8, mesh: Mesh) -> npt.NDArray[np.int64]:
-    """Bytes of the largest shard under each placement: ``int64[L]`` of ``int8[L, D]``."""
-    total = np.full(len(placements), meta.itemsize, dtype=np.int64)
-    for d, size in enumerate(meta.shape):
-        local = np.full(len(placements), size, dtype=np.int64)
-        for m, ranks in enumerate(mesh.sizes):
-            local = np.where(placements[:, m] == codes.shard(d), -(-local // ranks), local)
-        total *= local
-    return total
-
-
-class _Applier:
-    """Adds constraints to a problem under construction."""
-
-    def __init__(
+    def with_(
         self,
-        builder: ProblemBuilder,
-        graph: OpGraph,
-        mesh: Mesh,
-        strategies: list[Strategies],
-        variable: npt.NDArray[np.int64],
-    ) -> None:
-        self.builder, self.graph, self.mesh = builder, graph, mesh
-        self.strategies, self.variable = strategies, variable
-        self.allowed: dict[int, npt.NDArray[np.bool_]] = {}
+        *,
+        inputs: Mapping[str, Wanted] = MappingProxyType({}),
+        outputs: Mapping[str, Wanted] = MappingProxyType({}),
+        pins: Mapping[str, Wanted] = MappingProxyType({}),
+        parameter_memory: Limits | None = None,
+        peak_memory: PeakMemory | float | None = None,
+    ) -> Constraints:
+        """These demands and more; one that is there under the same name is replaced."""
+        return Constraints(
+            inputs={**self.inputs, **inputs},
+            outputs={**self.outputs, **outputs},
+            pins={**self.pins, **pins},
+            parameter_memory=self.parameter_memory if parameter_memory is None else parameter_memory,
+            peak_memory=self.peak_memory if peak_memory is None else peak_memory,
+        )
 
-    def demand(self, node: Node, side: str, wanted: Wanted, name: str) -> None:
-        """Allow only the labels of a node that place its first output or argument as wanted."""
-        space = self.strategies[node.index]
-        placed: Int8 = (space.inputs if side == "inputs" else space.outputs)[:, 0]
-        allowed = (placed == placement_of(wanted, self.mesh, name)).all(axis=1)
-        if not allowed.any():
-            some = ", ".join(sorted({codes.format(row) for row in placed.tolist()})[:12])
-            raise InvalidProblemError(f"{name}: {node.name!r} cannot be placed {wanted!r}; it can be {some}")
-        v = int(self.variable[node.index])
-        self.builder.allow(v, np.flatnonzero(allowed).tolist(), name=name)
-        self.allowed[v] = self.allowed.get(v, np.ones(len(allowed), dtype=np.bool_)) & allowed
+    def without(self, *names: str) -> Constraints:
+        """These demands without those named, as if they had never been made.
 
-    def same(self, a: Node, side_a: str, b: Node, side_b: str, name: str) -> None:
-        """Make two tensors have the same placement."""
-        u, v = int(self.variable[a.index]), int(self.variable[b.index])
-        first: Int8 = getattr(self.strategies[a.index], side_a)[:, 0]
-        second: Int8 = getattr(self.strategies[b.index], side_b)[:, 0]
-        agree = (first[:, None] == second[None]).all(axis=2)
-        if u == v:
-            self.builder.allow(v, np.flatnonzero(np.diagonal(agree)).tolist(), name=name)
-        else:
-            self.builder.allow_pairs(u, v, agree, name=name)
+        Raises:
+            InvalidProblemError: There is none of that name.
+        """
+        kept = self
+        for name in names:
+            if name not in kept.names:
+                near = difflib.get_close_matches(name, kept.names, n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidProblemError(
+                    f"nothing is demanded under the name {name!r}{meant} There is: {', '.join(kept.names) or 'nothing'}"
+                )
+            kept = kept._without(name)
+        return kept
 
+    def _without(self, name: str) -> Constraints:
+        if name in (PARAMETER_MEMORY, PEAK_MEMORY):
+            return dataclasses.replace(self, **{name.replace(" ", "_"): None})
+        word, _, pattern = name.partition(" ")
+        side = next(side for side, its in _PLACED.items() if its == word)
+        rest = {key: wanted for key, wanted in getattr(self, side).items() if key != pattern}
+        return dataclasses.replace(self, **{side: rest})
 
-def matching(patterns: Mapping[str, Wanted], nodes: list[Node], kind: str) -> list[tuple[Node, str, Wanted]]:
-    """The nodes that patterns name, each with the pattern.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the demands as JSON, atomically. Placements that a search chose are no part of them."""
+        peak = self.peak_memory
+        document = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            **{side: dict(getattr(self, side)) for side in _PLACED},
+            "parameter_memory": self.parameter_memory,
+            "peak_memory": dataclasses.asdict(peak) if isinstance(peak, PeakMemory) else None,
+        }
+        with atomic_write(path) as stream:
+            stream.write((json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
-    Raises:
-        InvalidProblemError: A pattern that names nothing.
-    """
-    found = []
-    for pattern, wanted in patterns.items():
-        hits = [node for node in nodes if names_node(node, pattern)]
-        if not hits:
-            known = ", ".join(node.fqn or node.name for node in nodes[:8])
-            raise InvalidProblemError(
-                f"no {kind} is named {pattern!r}; there are {known}{', …' if len(nodes) > 8 else ''}"
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Constraints:
+        """Read demands.
+
+        Raises:
+            InvalidProblemError: The file holds none, or is of a newer version.
+        """
+        where = os.fspath(path)
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            if document.get("format") != FORMAT or document.get("format_version") != FORMAT_VERSION:
+                raise InvalidProblemError(f"{where}: not constraints of format version {FORMAT_VERSION}")
+            memory, peak = document["parameter_memory"], document["peak_memory"]
+            return Constraints(
+                **{side: document[side] for side in _PLACED},
+                parameter_memory=(float(memory[0]), float(memory[1])) if isinstance(memory, list) else memory,
+                peak_memory=peak,
             )
-        found += [(node, pattern, wanted) for node in hits]
-    return found
-
-
-def names_node(node: Node, pattern: str) -> bool:
-    """Whether a node's name, or the name of its parameter, input or output, is this or fits this."""
-    names = [name for name in (node.name, node.fqn) if name]
-    return pattern in names or any(fnmatch.fnmatchcase(name, pattern) for name in names)
-
-
-def apply_constraints(
-    constraints: Constraints,
-    builder: ProblemBuilder,
-    graph: OpGraph,
-    mesh: Mesh,
-    strategies: list[Strategies],
-    variable: npt.NDArray[np.int64],
-) -> None:
-    """Add the constraints of a training step and those of a person.
-
-    A gradient is placed as its parameter (or input), a tangent as its output.
-
-    Args:
-        constraints: The person's.
-        builder: The problem under construction.
-        graph: The graph.
-        mesh: The mesh.
-        strategies: The strategies of each node.
-        variable: ``int64[nodes]``, the variable of each node.
-    """
-    applier = _Applier(builder, graph, mesh, strategies, variable)
-    nodes = graph.nodes
-    done: set[tuple[str, int, int]] = set()
-
-    def once(kind: str, a: int, side_a: str, b: int, side_b: str, name: str) -> None:
-        key = (kind, int(variable[a]), int(variable[b]))
-        if key not in done:
-            done.add(key)
-            applier.same(nodes[a], side_a, nodes[b], side_b, name)
-
-    for fqn, gradient in graph.gradient_nodes.items():
-        once("gradient", graph.parameters[fqn], "outputs", gradient, "inputs", f"gradient of {fqn} placed like it")
-    for output, tangent in graph.tangents.items():
-        name = f"tangent of {nodes[output].fqn or nodes[output].name} placed like it"
-        once("tangent", output, "inputs", tangent, "outputs", name)
-    inputs = [nodes[i] for i in graph.inputs]
-    outputs = [nodes[i] for i in graph.outputs]
-    demands = [
-        (node, "outputs", wanted, f"input {node.name}")
-        for node, _, wanted in matching(constraints.inputs, inputs, "input")
-    ]
-    demands += [
-        (node, "inputs", wanted, f"output {node.name}")
-        for node, _, wanted in matching(constraints.outputs, outputs, "output")
-    ]
-    placed = [node for node in nodes if node.outputs and node.outputs[0] is not None]
-    demands += [
-        (node, "outputs", wanted, f"pin {node.name}")
-        for node, _, wanted in matching(constraints.pins, placed, "node or parameter")
-    ]
-    taken: set[tuple[int, str, str]] = set()
-    for node, side, wanted, name in demands:
-        key = (int(variable[node.index]), side, str(wanted))
-        if key not in taken:  # copies of a layer share their variable: once is enough
-            taken.add(key)
-            applier.demand(node, side, wanted, name)
-    if constraints.parameter_memory is not None:
-        _parameter_memory(constraints.parameter_memory, applier)
-
-
-def _parameter_memory(demand: str | tuple[float, float], applier: _Applier) -> None:
-    graph, mesh = applier.graph, applier.mesh
-    weights: dict[int, npt.NDArray[np.int64]] = {}
-    whole = 0
-    for index in dict.fromkeys(graph.parameters.values()):
-        meta = graph.nodes[index].outputs[0]
-        assert meta is not None  # a parameter has a value
-        v = int(applier.variable[index])
-        used = local_bytes(meta, applier.strategies[index].outputs[:, 0], mesh)
-        weights[v] = weights.get(v, np.zeros(len(used), dtype=np.int64)) + used
-        whole += meta.nbytes
-    if not weights:
-        return
-    low = 0
-    if isinstance(demand, tuple):
-        unit = whole if demand[1] <= 1.0 else 1  # a share of all parameters, or bytes
-        low, high = int(demand[0] * unit), int(demand[1] * unit)
-    elif demand == "least":
-        high = sum(_least(used, applier.allowed.get(v)) for v, used in weights.items())
-    else:
-        raise InvalidProblemError(f"parameter memory is 'least' or (low, high), not {demand!r}")
-    rows: dict[int | str, npt.ArrayLike] = dict(weights.items())
-    applier.builder.add_budget(PARAMETER_MEMORY, rows, lower=low if low > 0 else -np.inf, upper=high)
-
-
-def _least(used: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_] | None) -> int:
-    return int((used if allowed is None else used[allowed]).min())
+        except InvalidProblemError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+            raise InvalidProblemError(f"{where}: not constraints: {type(error).__name__}: {error}") from None
