@@ -27,13 +27,14 @@ KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ),
     ("format", "berthage-formats", ("iopddl", "uai", "wcsp", "cfn", "gap", "sharding")),
     ("cost model", "berthage-nccl", ("nccl-h100", "nccl-h200", "nccl-a100", "nccl-b200")),
+    ("seeder", "berthage-split", ("split-dim",)),
     ("command", "berthage-nccl", ("price", "nccl")),
     ("command", "berthage-torch", ("search", "explain", "diff")),
 )
 """(kind, distribution, names) of the plugins that are kept beside core, for installation hints."""
 
 
-BUILDS_ON: Final = {"berthage-torch": ("berthage-nccl",)}
+BUILDS_ON: Final = {"berthage-torch": ("berthage-nccl", "berthage-split")}
 """Which of them need others of them, which an installer must not look for on an index either."""
 
 
