@@ -211,7 +211,7 @@ def test_explain_tells_what_happens_around_a_node(run: Run, plans: tuple[Path, P
     said = run("explain", plans[0], moved["producer"]).stdout
     assert f"node       {moved['producer']}" in said
     assert f"{moved['before']} -> {moved['after']}" in said
-    assert f"{moved['path'][0][0]} on {moved['path'][0][1]}" in said
+    assert f"{moved['path'][0]['kind']} on {moved['path'][0]['dim']}" in said
     document = strict(run("explain", plans[0], moved["consumer"], "--json").stdout)
     assert moved["us"] in [edge["us"] for edge in document["incoming"]]
     missing = run("explain", plans[0], "layers.0.up.wieght")
@@ -225,7 +225,7 @@ def test_diff_tells_what_moved_and_what_it_costs(run: Run, plans: tuple[Path, Pa
     assert "  + RR" in said
     document = strict(run("diff", *plans, "--json").stdout)
     first, second = (strict(path.read_text()) for path in plans)
-    assert document["objective_difference"] == second["objective"] - first["objective"]
+    assert document["objective_difference"] == second["result"]["objective"] - first["result"]["objective"]
     assert "layers.0.up.weight" in [change["name"] for change in document["changes"]]
     assert "0 of" in run("diff", plans[0], plans[0]).stdout
 

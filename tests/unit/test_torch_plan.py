@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from berthage import InvalidProblemError
-from berthage_torch import Constraints, Plan, search
+from berthage import InvalidProblemError, SolveParams
+from berthage_torch import Constraints, MixedPrecision, Plan, search
 from berthage_torch.commands import words
 from berthage_torch.models import zoo
+from berthage_torch.plans.settings import policy_of
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_a_plan_without_a_bound_is_kept_as_strict_json(small: Plan, tmp_path: Pa
     def refuse(word: str) -> Any:
         raise AssertionError(f"{word} is no JSON")
 
-    assert json.loads((tmp_path / "plan.json").read_text(), parse_constant=refuse)["bound"] is None
+    assert json.loads((tmp_path / "plan.json").read_text(), parse_constant=refuse)["result"]["bound"] is None
     assert Plan.load(tmp_path / "plan.json") == unproved
 
 
@@ -108,11 +110,64 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
 def test_missing_parts_and_wrong_types_are_refused(small: Plan, tmp_path: Path) -> None:
     small.save(tmp_path / "plan.json")
     whole = json.loads((tmp_path / "plan.json").read_text())
-    for key in ("nodes", "edges", "mesh", "objective", "cost_model"):
-        for broken in ({k: v for k, v in whole.items() if k != key}, {**whole, key: 7 if key != "objective" else []}):
-            (tmp_path / "broken.json").write_text(json.dumps(broken))
-            with pytest.raises(InvalidProblemError, match=r"broken\.json"):
-                Plan.load(tmp_path / "broken.json")
+    for key in ("nodes", "edges", "settings", "result"):
+        for broken in ({k: v for k, v in whole.items() if k != key}, {**whole, key: 7}):
+            refused(tmp_path / "broken.json", broken)
+    for part in ("settings", "result"):
+        for key, value in whole[part].items():
+            rest = {k: v for k, v in whole[part].items() if k != key}
+            refused(tmp_path / "broken.json", {**whole, part: rest})
+            if not isinstance(value, str) and value is not None:
+                refused(tmp_path / "broken.json", {**whole, part: {**whole[part], key: "x"}})
+
+
+def refused(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidProblemError, match=path.name):
+        Plan.load(path)
+
+
+def test_a_plan_of_an_earlier_version_is_refused_with_the_way_out(small: Plan, tmp_path: Path) -> None:
+    small.save(tmp_path / "plan.json")
+    document = json.loads((tmp_path / "plan.json").read_text()) | {"format_version": 1}
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidProblemError, match=r"version 2 but of 1: .*search it again with `berthage search"):
+        Plan.load(tmp_path / "plan.json")
+
+
+def test_costs_that_were_changed_are_refused(small: Plan, tmp_path: Path) -> None:
+    small.save(tmp_path / "plan.json")
+    document = json.loads((tmp_path / "plan.json").read_text())
+    document["result"]["objective"] *= 0.5
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidProblemError, match=r"add up to .* changed or damaged"):
+        Plan.load(tmp_path / "plan.json")
+
+
+def test_how_it_was_made_is_kept_apart_from_the_placements(small: Plan, tmp_path: Path) -> None:
+    small.save(tmp_path / "plan.json")
+    made = json.loads((tmp_path / "plan.json").read_text())["settings"]
+    assert made["model"]["origin"] == "mlp"
+    assert made["model"]["sizes"]["hidden"] == 4096
+    assert made["inputs"] == [{"name": "input:args[0]", "shape": [1024, 1024], "dtype": "float32"}]
+    assert made["mesh"] == {"dp": 2, "tp": 2}
+    assert made["cost_model"]["asked"] == made["cost_model"]["name"] == "nccl-h100"
+    assert made["policy"] == {"param_dtype": "bfloat16", "reduce_dtype": "float32", "cast_inputs": True}
+    assert made["constraints"]["inputs"] == {"input:args[0]": ["S(0)", "R"]}
+    assert (made["solver"]["name"], made["solver"]["seed"], made["tie"]) == ("trws", 0, "layers")
+
+
+def test_demands_and_effort_come_back_as_they_were(tmp_path: Path) -> None:
+    demands = Constraints(pins={"layers.*.up.weight": ("S(0)", "R")}, parameter_memory=(0.0, 1e9))
+    asked = SolveParams(seed=7, gap=0.25, time_limit=60.0)
+    policy = MixedPrecision(None, torch.float32)
+    plan = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands, params=asked, policy=policy, presolve=False)
+    plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again.constraints == demands
+    assert again.settings.params == asked
+    assert again.settings.presolve is False
+    assert policy_of(again.settings.policy) == policy
 
 
 def test_a_plan_cannot_be_changed(small: Plan) -> None:
@@ -134,21 +189,6 @@ def test_nodes_are_found_by_name_and_by_parameter(small: Plan) -> None:
     assert small.node("output").name == "output"
     with pytest.raises(InvalidProblemError, match="mlp has no node or parameter 'nothing'"):
         small.node("nothing")
-
-
-def test_a_difference_names_what_moved(small: Plan) -> None:
-    assert small.diff(small) == ()
-    demands = Constraints(pins={"layers.0.up.weight": "RR"}, inputs={"*": "S(0)R"}, outputs={"*": "S(0)R"})
-    other = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=demands, tie="none")
-    changes = {change.name: change for change in small.diff(other)}
-    change = changes["layers.0.up.weight"]
-    assert change.before is not None
-    assert change.after is not None
-    assert change.before.outputs != change.after.outputs == ("RR",)
-    shorter = dataclasses.replace(small, nodes=small.nodes[:-1])
-    (gone,) = small.diff(shorter)
-    assert (gone.name, gone.after) == (small.nodes[-1].name, None)
-    assert shorter.diff(small)[0].before is None
 
 
 class TestWords:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from .marks import hint, local_map
     from .plans.costs import Collective, CostRow
     from .plans.placed import PlannedEdge, PlannedNode, Step
-    from .plans.plan import Change, Plan
+    from .plans.comparing import Change, CostChange, Difference
+    from .plans.plan import Plan
+    from .plans.settings import Origin, Settings
     from .plans.planning import make_plan
     from .policy import MixedPrecision
     from .pricing.pricer import Pricer
@@ -28,15 +30,19 @@ __all__ = [
     "Change",
     "Collective",
     "Constraints",
+    "CostChange",
     "CostRow",
+    "Difference",
     "MissingRuleWarning",
     "MixedPrecision",
     "OpGraph",
+    "Origin",
     "Plan",
     "PlannedEdge",
     "PlannedNode",
     "Pricer",
     "SearchResult",
+    "Settings",
     "Step",
     "TraceError",
     "at_batch",
@@ -52,18 +58,22 @@ __all__ = [
 _HOME: Final = MappingProxyType(
     {
         "BuiltProblem": "searching.building",
-        "Change": "plans.plan",
+        "Change": "plans.comparing",
         "Collective": "plans.costs",
         "Constraints": "searching.constraints",
+        "CostChange": "plans.comparing",
         "CostRow": "plans.costs",
+        "Difference": "plans.comparing",
         "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",
+        "Origin": "plans.settings",
         "Plan": "plans.plan",
         "PlannedEdge": "plans.placed",
         "PlannedNode": "plans.placed",
         "Pricer": "pricing.pricer",
         "SearchResult": "searching.run",
+        "Settings": "plans.settings",
         "Step": "plans.placed",
         "TraceError": "errors",
         "at_batch": "tracing.trace_step",

@@ -13,8 +13,9 @@ from berthage import InvalidProblemError
 from berthage.cli.common import input_file
 from berthage.cli.strict_json import FORMAT_VERSION, to_json
 from berthage_torch.commands import words
+from berthage_torch.plans.comparing import Difference
 from berthage_torch.plans.placed import PlannedNode
-from berthage_torch.plans.plan import Change, Plan
+from berthage_torch.plans.plan import Plan
 
 __all__ = ["diff", "explain"]
 
@@ -44,17 +45,20 @@ def explain(plan_path: Path, node_name: str | None, moves: int, as_json: bool) -
 @click.argument("second", metavar="PLAN", type=input_file)
 @click.option("--json", "as_json", is_flag=True, help="Strict JSON.")
 def diff(first: Path, second: Path, as_json: bool) -> None:
-    """Say what a second plan places differently, and what that costs or saves."""
+    """Say what a second plan places differently, and what that costs or saves, by node and in total."""
     before, after = Plan.load(first), Plan.load(second)
-    changes = before.diff(after)
+    difference = before.diff(after)
     if as_json:
-        click.echo(to_json(_difference(before, after, changes)), nl=False)
+        click.echo(to_json(_difference(before, after, difference)), nl=False)
         return
     for sign, path, plan in (("-", first, before), ("+", second, after)):
         mesh = ", ".join(f"{name}={size}" for name, size in plan.mesh.items())
         click.echo(f"{sign} {path}: {plan.model} on {mesh}, {words.us(plan.objective)}, {plan.cost_model[0]}")
-    click.echo(f"difference {after.objective - before.objective:+,.1f} us, {len(changes)} of {len(after.nodes)} nodes")
-    for line in words.change_lines(changes):
+    for note in difference.notes:
+        click.echo(f"note: {note}")
+    elsewhere = len(difference.placed_elsewhere)
+    click.echo(f"difference {difference.objective_us:+,.1f} us, {elsewhere} of {len(after.nodes)} nodes lie elsewhere")
+    for line in (*words.cost_lines(difference.costs), *words.change_lines(difference.changes)):
         click.echo(line)
 
 
@@ -104,19 +108,23 @@ def _node_document(plan: Plan, node: PlannedNode) -> dict[str, Any]:
     }
 
 
-def _difference(before: Plan, after: Plan, changes: tuple[Change, ...]) -> dict[str, Any]:
+def _difference(before: Plan, after: Plan, difference: Difference) -> dict[str, Any]:
     return {
         "format_version": FORMAT_VERSION,
         "before": _head(before),
         "after": _head(after),
-        "objective_difference": after.objective - before.objective,
+        "objective_difference": difference.objective_us,
+        "notes": difference.notes,
+        "costs": [dataclasses.asdict(row) for row in difference.costs],
         "changes": [
             {
                 "name": change.name,
                 "before": None if change.before is None else _placements(change.before),
                 "after": None if change.after is None else _placements(change.after),
+                "compute_us": change.compute_us,
+                "moves_us": change.moves_us,
             }
-            for change in changes
+            for change in difference.changes
         ],
     }
 

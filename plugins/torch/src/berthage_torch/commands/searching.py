@@ -17,7 +17,7 @@ from berthage import OptionError, SolveParams, UnsupportedProblemError, write_pr
 from berthage.cli import words as core_words
 from berthage.cli.base import exit_code, registry_of
 from berthage.cli.chatter import stdout_to_stderr
-from berthage.cli.common import Effort, KeyValue, effort_options, output_file, pairs_to_mapping
+from berthage.cli.common import Effort, KeyValue, effort_options, output_file, output_file_or_stdout, pairs_to_mapping
 from berthage.cli.strict_json import to_json
 from berthage.files import atomic_write
 from berthage.registry import Registry, build_options
@@ -28,6 +28,7 @@ from berthage_torch.commands.documents import search_document
 from berthage_torch.commands.models import model_of
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
+from berthage_torch.plans.settings import Origin
 from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import SearchResult, default_constraints, run_search
 
@@ -123,7 +124,7 @@ def _demands(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--json",
     "json_path",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path, allow_dash=True),
+    type=output_file_or_stdout,
     metavar="OUT",
     help="Write the result as JSON; `-` for standard output.",
 )
@@ -178,6 +179,7 @@ def search(
             options=solver_options,
             presolve=effort.presolve,
             report_tying=report_tying,
+            origin=None if isinstance(module, ModelSpec) and ":" not in model else Origin(model, dict(sizes)),
             registry=registry,
             progress=tell,
         )

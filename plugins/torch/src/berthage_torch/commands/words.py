@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from berthage.cli import words
+from berthage_torch.plans.comparing import Change, CostChange
 from berthage_torch.plans.placed import PlannedEdge, PlannedNode
-from berthage_torch.plans.plan import Change, Plan
+from berthage_torch.plans.plan import Plan
 
 __all__ = [
     "change_lines",
+    "cost_lines",
     "dearest_moves",
     "edges_document",
     "edges_of",
@@ -175,14 +177,25 @@ def _edge_lines(edge: PlannedEdge, where: str) -> Iterator[str]:
         yield f"      {step.kind} on {step.dim} -> {step.after}, {step.bytes:,} bytes, {us(step.us)}{by}"
 
 
+def cost_lines(costs: Iterable[CostChange]) -> Iterator[str]:
+    """The parts of two objectives that differ."""
+    for row in costs:
+        if row.before != row.after:
+            on = f" on {row.mesh_dim}" if row.mesh_dim else ""
+            change = f"{row.before:,.1f} -> {us(row.after)} ({row.after - row.before:+,.1f})"
+            yield f"  {row.phase} {row.kind}{on}: {change}"
+
+
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
-    """Differences between two plans, those of copies of a layer once."""
-    counts: dict[tuple[str, str, str], int] = defaultdict(int)
+    """Nodes of two plans that are placed differently, with what they cost more; copies of a layer once."""
+    counts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for change in changes:
-        counts[over_layers(change.name), _placed(change.before), _placed(change.after)] += 1
-    for (name, before, after), count in counts.items():
-        times = f" x {count}" if count > 1 else ""
-        yield f"{name}{times}"
+        if change.placed_elsewhere:
+            key = (over_layers(change.name), _placed(change.before), _placed(change.after))
+            counts[key].append(change.compute_us + change.moves_us)
+    for (name, before, after), costs in counts.items():
+        times = f" x {len(costs)}" if len(costs) > 1 else ""
+        yield f"{name}{times}: {math.fsum(costs):+,.1f} us"
         yield f"  - {before}"
         yield f"  + {after}"
 

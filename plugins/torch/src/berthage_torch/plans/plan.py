@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from berthage import InvalidProblemError
-from berthage.files import atomic_write
 
+from . import files
+from .comparing import Difference, compare
 from .costs import Collective, CostRow, breakdown, collectives
-from .placed import PlannedEdge, PlannedNode, Step
+from .placed import PlannedEdge, PlannedNode
+from .settings import Settings, constraints_of
 
-__all__ = ["Change", "Plan"]
+if TYPE_CHECKING:
+    from berthage_torch.searching.constraints import Constraints
 
-FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A node that two plans place differently (None where a plan does not have it)."""
-
-    name: str
-    before: PlannedNode | None
-    after: PlannedNode | None
+__all__ = ["Plan"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +33,13 @@ class Plan:
         cost_model: Name of the cost model and the key of everything its prices depend on.
         solver: Name of the solver.
         termination: Why it stopped.
-        objective: Predicted time of a step, microseconds: all compute and all moves.
+        objective: Predicted time of a step, microseconds: all compute and all moves, and `penalty_us`.
         bound: No placement under the same demands takes less, -inf when nothing is proved.
         nodes: Every node, in order.
         edges: Every move between them, in order; the sum of their prices and of all compute is the objective.
         graph_key: Digest of the traced step.
+        penalty_us: What demands with a price that are not met add to the objective, microseconds.
+        settings: What else the search was asked, so that its problem can be made again.
     """
 
     model: str
@@ -58,6 +52,13 @@ class Plan:
     nodes: tuple[PlannedNode, ...]
     edges: tuple[PlannedEdge, ...]
     graph_key: str
+    penalty_us: float = 0.0
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def constraints(self) -> Constraints:
+        """The demands it was searched under."""
+        return constraints_of(self.settings.constraints)
 
     @property
     def compute_us(self) -> float:
@@ -81,8 +82,12 @@ class Plan:
         return collectives(self.nodes, self.edges)
 
     def costs(self) -> tuple[CostRow, ...]:
-        """The objective by phase, kind (compute, collectives, local steps, transitions) and mesh dimension."""
-        return breakdown(self.nodes, self.edges)
+        """The objective by phase, kind (compute, collectives, local steps, transitions) and mesh dimension.
+
+        What demands with a price add is a row of its own, ``penalty``.
+        """
+        penalty = (CostRow("", "penalty", "", 1, 0, self.penalty_us),) if self.penalty_us else ()
+        return breakdown(self.nodes, self.edges) + penalty
 
     def placement_hash(self) -> str:
         """Hex digest of the placements alone: equal plans have equal hashes, whatever they were priced with."""
@@ -106,79 +111,36 @@ class Plan:
                     return node
         raise InvalidProblemError(f"the plan of {self.model} has no node or parameter {name!r}")
 
-    def diff(self, other: Plan) -> tuple[Change, ...]:
-        """The nodes that another plan places differently, and those only one of them has."""
-        mine = {node.name: node for node in self.nodes}
-        theirs = {node.name: node for node in other.nodes}
-        changes = []
-        for name in dict.fromkeys((*mine, *theirs)):
-            a, b = mine.get(name), theirs.get(name)
-            if a is None or b is None or (a.inputs, a.outputs) != (b.inputs, b.outputs):
-                changes.append(Change(name, a, b))
-        return tuple(changes)
+    def multiplicity(self, name: str) -> int:
+        """How many nodes decided together with this one, itself included: the copies of its layer."""
+        group = self.node(name).group
+        return sum(node.group == group for node in self.nodes)
+
+    def diff(self, other: Plan) -> Difference:
+        """What another plan does otherwise: placements and costs, by node and in total.
+
+        Raises:
+            InvalidProblemError: The plans are of models that have nothing in common.
+        """
+        return compare(self, other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, atomically."""
-        document = {
-            "format": "berthage-plan",
-            "format_version": FORMAT_VERSION,
-            "placement_hash": self.placement_hash(),
-        }
-        document |= {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("nodes", "edges")
-        }
-        document["mesh"] = dict(self.mesh)
-        document["bound"] = self.bound if math.isfinite(self.bound) else None
-        lines = [f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items()]
-        for key, items in (("nodes", self.nodes), ("edges", self.edges)):
-            rows = ",\n    ".join(json.dumps(asdict(item), allow_nan=False) for item in items)
-            lines.append(f'  "{key}": [\n    {rows}\n  ]')
-        with atomic_write(path) as stream:
-            stream.write(("{\n" + ",\n".join(lines) + "\n}\n").encode())
+        files.save(self, path)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
-        """Read a plan.
+        """Read a plan. Nothing that the file names is run or opened.
 
         Raises:
-            InvalidProblemError: The file is no plan, of a newer version, or was changed by hand: its placements do not
-                have the hash it states.
+            InvalidProblemError: The file is no plan, of another version, or was changed by hand: its placements do not
+                have the hash it states, or its costs do not add up to its objective.
         """
-        where = os.fspath(path)
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            if document.get("format") != "berthage-plan" or document.get("format_version") != FORMAT_VERSION:
-                raise InvalidProblemError(f"{where}: not a plan of format version {FORMAT_VERSION}")
-            plan = _decode(document)
-        except InvalidProblemError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidProblemError(f"{where}: not a plan: {type(error).__name__}: {error}") from None
-        if plan.placement_hash() != document.get("placement_hash"):
+        parts = files.load(path)
+        stated = parts.pop("hash")
+        plan = Plan(**parts)
+        if plan.placement_hash() != stated:
             raise InvalidProblemError(
-                f"{where}: its placements do not have the hash it states; it was changed or damaged"
+                f"{os.fspath(path)}: its placements do not have the hash it states; it was changed or damaged"
             )
         return plan
-
-
-def _decode(document: Mapping[str, Any]) -> Plan:
-    nodes = tuple(
-        PlannedNode(**{**row, "inputs": tuple(row["inputs"]), "outputs": tuple(row["outputs"])})
-        for row in document["nodes"]
-    )
-    edges = tuple(
-        PlannedEdge(**{**row, "path": tuple(Step(*step) for step in row["path"])}) for row in document["edges"]
-    )
-    bound = document["bound"]
-    return Plan(
-        model=str(document["model"]),
-        mesh={str(name): int(size) for name, size in document["mesh"].items()},
-        cost_model=(str(document["cost_model"][0]), str(document["cost_model"][1])),
-        solver=str(document["solver"]),
-        termination=str(document["termination"]),
-        objective=float(document["objective"]),
-        bound=-math.inf if bound is None else float(bound),
-        nodes=nodes,
-        edges=edges,
-        graph_key=str(document["graph_key"]),
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,11 +17,19 @@ from berthage_torch.searching.building import BuiltProblem
 
 from .placed import COLLECTIVES, PlannedEdge, PlannedNode, Step
 from .plan import Plan
+from .settings import Settings, inputs_of
 
 __all__ = ["make_plan"]
 
 
-def make_plan(built: BuiltProblem, result: SolveResult, *, model: str, cost_model: CostModel) -> Plan:
+def make_plan(
+    built: BuiltProblem,
+    result: SolveResult,
+    *,
+    model: str,
+    cost_model: CostModel,
+    settings: Settings | None = None,
+) -> Plan:
     """The plan that an assignment stands for.
 
     Every node and every real edge is priced again from the placements alone, so the sum is an independent check of
@@ -30,6 +40,7 @@ def make_plan(built: BuiltProblem, result: SolveResult, *, model: str, cost_mode
         result: A result with an assignment.
         model: Name of the model.
         cost_model: The cost model the problem was built with.
+        settings: What the search was asked.
 
     Raises:
         SolutionUnavailableError: The result has no assignment.
@@ -83,6 +94,8 @@ def make_plan(built: BuiltProblem, result: SolveResult, *, model: str, cost_mode
         nodes=tuple(nodes),
         edges=tuple(edges),
         graph_key=graph.key,
+        penalty_us=float(sum(result.evaluation.penalties.values())) if result.evaluation is not None else 0.0,
+        settings=replace(settings or Settings(), inputs=inputs_of(graph), solver_version=result.solver_version),
     )
 
 

@@ -17,12 +17,21 @@ from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
 from berthage_torch.plans.plan import Plan
 from berthage_torch.plans.planning import make_plan
+from berthage_torch.plans.settings import (
+    Origin,
+    Settings,
+    constraints_document,
+    effort_document,
+    plain,
+    policy_document,
+)
 from berthage_torch.policy import MixedPrecision
 from berthage_torch.pricing.pricer import Pricer
 from berthage_torch.tracing.trace_step import trace
 
 from .building import BuiltProblem, build_problem
 from .constraints import Constraints
+from .folding import Tie
 
 __all__ = ["SearchResult", "cost_model_of", "default_constraints", "run_search", "search"]
 
@@ -78,11 +87,13 @@ def run_search(
     constraints: Constraints | Callable[[OpGraph, Mesh], Constraints] | None = None,
     cost_model: str | CostModel = "nccl-h100",
     policy: MixedPrecision | None = None,
-    tie: str = "layers",
+    tie: Tie = "layers",
     params: SolveParams | None = None,
     options: Mapping[str, Any] | object | None = None,
     presolve: bool | tuple[str, ...] = True,
     report_tying: bool = False,
+    repeat_layers: bool = True,
+    origin: Origin | None = None,
     registry: Registry | None = None,
     progress: Callable[[str], None] = lambda phase: None,
 ) -> SearchResult:
@@ -102,6 +113,8 @@ def run_search(
         options: The solver's own options.
         presolve: As `berthage.solve` takes it.
         report_tying: Search again with nothing tied, to tell what tying costs.
+        repeat_layers: See `trace`.
+        origin: What made the model, kept in the plan so that its problem can be made again; known for the zoo's.
         registry: Where names are looked up.
         progress: Told of each phase as it begins.
 
@@ -118,7 +131,7 @@ def run_search(
     module = model.model if isinstance(model, ModelSpec) else model
     phases = _Phases(progress)
     began, start = time.process_time(), time.perf_counter()
-    graph = phases.run("trace", lambda: trace(module, inputs, policy=policy))
+    graph = phases.run("trace", lambda: trace(module, inputs, policy=policy, repeat_layers=repeat_layers))
     if constraints is None and isinstance(model, ModelSpec):
         constraints = default_constraints(model, graph, mesh)
     elif callable(constraints):
@@ -132,6 +145,15 @@ def run_search(
     for part, cpu in built.seconds.items():
         phases.seconds[part] = (cpu, (time.perf_counter() - wall) * cpu / total if whole[1] else 0.0)
     solver = "trws" if solver == "approx" else solver
+    asked = Settings(
+        origin=origin or (Origin(model.name, plain(model.sizes)) if isinstance(model, ModelSpec) else Origin()),
+        cost_model=cost_model if isinstance(cost_model, str) else "",
+        policy=policy_document(policy),
+        tie=plain(tie),
+        constraints=constraints_document(constraints),
+        options=plain(options or {}),
+        effort=effort_document(params, presolve),
+    )
 
     def solved(problem: PlacementProblem) -> SolveResult:
         return solve(problem, solver, params=params, options=options, presolve=presolve, registry=registry)
@@ -143,7 +165,7 @@ def run_search(
         phases.seconds[part] = (spent.cpu, spent.wall) if spent else (0.0, 0.0)
     plan = None
     if result.assignment is not None:
-        plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices))
+        plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices, settings=asked))
     untied = None
     if report_tying:
         untied = phases.run(
