@@ -81,6 +81,16 @@ class CostModel:
         """The fabric of every dimension of a mesh, overrides included (those of other meshes' names are left out)."""
         return fabric(mesh, self.profile, {name: f for name, f in self.overrides.items() if name in mesh.names})
 
+    def along(self, mesh: Mesh, dimension: int) -> CostModel:
+        """The same machine along one dimension of a mesh: a mesh of one dimension of that size, called ``d``.
+
+        What the dimension spans is what it spans within the whole mesh, so equal sizes across the nodes and within one
+        are not priced alike. Equal fabrics give equal keys, whatever the dimensions are called.
+        """
+        found = CostModel(self.profile, {"d": self.fabric(mesh)[dimension]})
+        found.transition_us = self.transition_us
+        return found
+
     # -- collectives and compute ------------------------------------------------------------------
 
     def collective(self, kind: str, bytes: npt.ArrayLike, fabric: DimFabric) -> npt.NDArray[np.float64]:

@@ -5,8 +5,9 @@ A label is a row of `Strategies.index`. What it means for a tensor is looked up;
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from berthage_torch.graph import LocalMap, Node, OpGraph, Ref, TensorMeta, resol
 
 from .rules import OneDim, one_dim
 
-__all__ = ["MissingRuleWarning", "Strategies", "StrategySpace", "classes_of"]
+__all__ = ["MissingRuleWarning", "Strategies", "StrategySpace", "alike", "classes_of", "combined", "metas_of"]
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -89,6 +90,12 @@ class Strategies:
         """The same for each output."""
         return tuple(classes_of(self.outputs[:, o]) for o in range(self.outputs.shape[1]))
 
+    def take(self, labels: npt.NDArray[np.integer]) -> Strategies:
+        """Only some labels, in the order given."""
+        return dataclasses.replace(
+            self, index=self.index[labels], inputs=self.inputs[labels], outputs=self.outputs[labels]
+        )
+
     def find(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> int:
         """The label with these placements (a row for each argument and output); -1 when there is none."""
         wanted = np.array(inputs, dtype=np.int8).reshape(self.inputs.shape[1:])
@@ -109,13 +116,15 @@ class StrategySpace:
 
     Args:
         mesh: The mesh. What is remembered belongs to this object and to this mesh.
+        keep: Which labels are offered, ``bool[L]`` of the strategies of a node; None offers all that hold together.
 
     Attributes:
         missing: Operations without a rule seen so far, sorted when read; each was warned of once.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(self, mesh: Mesh, keep: Callable[[Strategies], npt.NDArray[np.bool_]] | None = None) -> None:
         self.mesh = mesh
+        self.keep = keep
         self._one_dim: dict[Any, OneDim] = {}
         self._spaces: dict[Any, Strategies] = {}
         self._missing: set[str] = set()
@@ -127,12 +136,12 @@ class StrategySpace:
 
     def of(self, graph: OpGraph, node: Node) -> Strategies:
         """The strategies of a node of a graph. Warns once of each operation without a rule (`MissingRuleWarning`)."""
-        metas = tuple(_meta(graph, ref) for ref in node.inputs)
-        kind = "op" if node.kind == "op" else "free"
-        key = (kind, node.op, _plain(node.args), _plain(node.kwargs), metas, node.outputs, node.local_map)
+        metas, key = metas_of(graph, node), alike(graph, node)
         found = self._spaces.get(key)
         if found is None:
             found = self._make(node, metas)
+            if self.keep is not None and node.local_map is None:
+                found = found.take(np.flatnonzero(self.keep(found)))
             self._spaces[key] = found
         return found
 
@@ -155,7 +164,13 @@ def product(node: Node, metas: tuple[TensorMeta, ...], mesh: Mesh, single: OneDi
     """
     choices = [np.arange(len(single.inputs) if size > 1 else 1, dtype=np.int16) for size in mesh.sizes]
     grid = np.meshgrid(*choices, indexing="ij")
-    index = np.stack([axis.ravel() for axis in grid], axis=1)
+    return combined(node, metas, mesh, single, np.stack([axis.ravel() for axis in grid], axis=1))
+
+
+def combined(
+    node: Node, metas: tuple[TensorMeta, ...], mesh: Mesh, single: OneDim, index: npt.NDArray[np.int16]
+) -> Strategies:
+    """Those of some combinations ``int16[L, D]`` of single-dimension strategies that hold together; see `product`."""
     inputs = np.swapaxes(single.inputs[index], 1, 2)
     outputs = np.swapaxes(single.outputs[index], 1, 2)
     filled, even = _sizes_fit(metas, inputs, mesh, single.even[index])
@@ -228,6 +243,18 @@ def _declared(node: Node, metas: tuple[TensorMeta, ...], region: LocalMap, mesh:
     flags = np.zeros(dims, dtype=np.bool_)
     single = OneDim(inputs.T.copy(), outputs.T.copy(), flags, flags, "declared")
     return Strategies(node, metas, mesh, single, np.arange(dims, dtype=np.int16)[None], inputs[None], outputs[None])
+
+
+def metas_of(graph: OpGraph, node: Node) -> tuple[TensorMeta, ...]:
+    """What is known of the tensors of ``node.inputs``."""
+    return tuple(_meta(graph, ref) for ref in node.inputs)
+
+
+def alike(graph: OpGraph, node: Node) -> tuple[Any, ...]:
+    """What the strategies of a node depend on, the mesh aside: nodes with equal ones share theirs."""
+    kind = "op" if node.kind == "op" else "free"
+    metas = metas_of(graph, node)
+    return (kind, node.op, _plain(node.args), _plain(node.kwargs), metas, node.outputs, node.local_map)
 
 
 def _meta(graph: OpGraph, ref: Ref) -> TensorMeta:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,10 @@ from .constraints import Constraints
 from .demands import apply_constraints
 from .folding import Groups, Tie, fold
 
-__all__ = ["Alias", "BuiltProblem", "build_problem"]
+__all__ = ["Alias", "BuiltProblem", "SharedPlacements", "build_problem", "is_shared"]
+
+SharedPlacements: TypeAlias = Mapping[tuple[int, int], Int8]
+"""Placements ``int8[L, D]`` of tensors with several users, by (first node of the group, output)."""
 
 CASTS = "a parameter is not moved before its cast, nor its gradient after"
 
@@ -63,7 +69,7 @@ class BuiltProblem:
 
     def through(self, edge: Edge) -> Alias | None:
         """The alias that an edge goes through, or None."""
-        if not _aliased(self.graph, edge.producer, edge.output):
+        if not is_shared(self.graph, edge.producer, edge.output):
             return None
         return self.aliases.get((int(self.groups[edge.producer]), edge.output))
 
@@ -75,6 +81,8 @@ def build_problem(
     *,
     tie: Tie = "layers",
     space: StrategySpace | None = None,
+    groups: Groups | None = None,
+    shared: SharedPlacements = MappingProxyType({}),
     name: str = "placement",
 ) -> BuiltProblem:
     """Build the problem of placing a training step on a mesh.
@@ -89,13 +97,16 @@ def build_problem(
         constraints: What a person demands.
         tie: See `fold`.
         space: Where strategies are looked up; its memory can be shared by searches on the same mesh.
+        groups: What `fold` would find, where it is known already.
+        shared: The placements that are offered of a tensor with several users, by (first node of the group, output);
+            where it says nothing they are those in which it is produced or used.
         name: Name of the problem.
     """
     start = time.process_time()
     space = space or StrategySpace(pricer.mesh)
     strategies = tuple(space.of(graph, node) for node in graph.nodes)
     enumerated = time.process_time()
-    groups = fold(graph, strategies, tie)
+    groups = fold(graph, strategies, tie) if groups is None else groups
     builder = ProblemBuilder(name)
     members = Counter(groups.tolist())
     variable = np.zeros(len(graph.nodes), dtype=np.int64)
@@ -104,7 +115,7 @@ def build_problem(
             costs, labels = pricer.compute(strategies[first]), strategies[first].label_set
             variable[first] = builder.add_variable(node.name, labels, costs, multiplicity=members[first])
     variable = variable[groups]
-    aliases = _add_edges(builder, graph, pricer, strategies, groups, variable)
+    aliases = _add_edges(builder, graph, pricer, strategies, groups, variable, shared)
     priced = time.process_time()
     _forbid_moves_at_casts(builder, graph, strategies, groups, variable, aliases)
     apply_constraints(constraints or Constraints(), builder, graph, pricer.mesh, list(strategies), variable)
@@ -117,7 +128,7 @@ def build_problem(
     return BuiltProblem(problem, graph, strategies, groups, variable, aliases, pricer, seconds)
 
 
-def _aliased(graph: OpGraph, node: int, output: int) -> bool:
+def is_shared(graph: OpGraph, node: int, output: int) -> bool:
     """Whether a tensor has several users that may want it elsewhere. A parameter that is cast first has one."""
     users = [edge for edge in graph.users[node] if edge.output == output]
     return len(users) > 1 and not any(graph.nodes[edge.consumer].role == "parameter-cast" for edge in users)
@@ -130,6 +141,7 @@ def _add_edges(
     strategies: tuple[Strategies, ...],
     groups: Groups,
     variable: npt.NDArray[np.int64],
+    offered: SharedPlacements,
 ) -> dict[tuple[int, int], Alias]:
     """Add every edge, those of copies as multiplicity; returns the aliases."""
     direct: Counter[tuple[int, int, int, int]] = Counter()
@@ -139,7 +151,7 @@ def _add_edges(
     for edge in graph.edges():
         tensor = (edge.producer, edge.output)
         if tensor not in aliased:
-            aliased[tensor] = _aliased(graph, *tensor)
+            aliased[tensor] = is_shared(graph, *tensor)
             if aliased[tensor]:
                 tensors[int(groups[edge.producer]), edge.output] += 1
         key = (int(groups[edge.producer]), edge.output, int(groups[edge.consumer]), edge.position)
@@ -154,7 +166,9 @@ def _add_edges(
     sets: dict[bytes, LabelSet] = {}
     for (u, output), count in tensors.items():
         produced = strategies[u].output_classes[output]
-        placements, _ = classes_of(np.concatenate([produced[0], *wanted[u, output]]))
+        placements = offered.get((u, output))
+        if placements is None:
+            placements, _ = classes_of(np.concatenate([produced[0], *wanted[u, output]]))
         labels = sets.setdefault(placements.tobytes(), _placed(placements))
         name = f"{graph.nodes[u].name}.{output} shared" if output else f"{graph.nodes[u].name} shared"
         v = builder.add_variable(name, labels, multiplicity=count)
