@@ -24,12 +24,12 @@ CELLS_PER_CALL = 1 << 26
 class Engine:
     """Messages of one problem, and what can be done with them.
 
-    Bounds and energies are scaled like the layout, without the problem's constant; `unscaled` turns them back.
+    Bounds and energies are scaled like the layout, without the problem's constant; `Search.cost` turns them back.
     """
 
     def __init__(self, layout: Layout, stopped: Callable[[], bool]) -> None:
         self.layout = layout
-        self._stopped = stopped
+        self.stopped = stopped
         exact, dtype = layout.exact, layout.gamma.dtype
         self.unary: Floats = layout.unary
         self.magnitude: Floats = np.abs(layout.unary)
@@ -40,7 +40,7 @@ class Engine:
         half_ptr = exact.half_ptr.astype(np.int64)
         if self.is_binary:
             self._differences = np.zeros(int(half_ptr[-1]), dtype)
-            self._quads = _quads(layout, dtype)
+            self._quads = quads(layout, dtype)
         self._chunks = chunks(layout.work, CELLS_PER_CALL)
         self.set_unary(layout.unary, self.magnitude)
 
@@ -62,7 +62,7 @@ class Engine:
             bound = 0.0
             for first, last in self._chunks if ascending else [(b, a) for a, b in reversed(self._chunks)]:
                 bound += self._pass(np.uint64(first), np.uint64(last))
-                if len(self._chunks) > 1 and self._stopped():
+                if len(self._chunks) > 1 and self.stopped():
                     return None
         return bound + (self._base_cost if self.is_binary else 0.0)
 
@@ -103,7 +103,7 @@ class Engine:
             fixed = layout.exact, self.unary, layout.stand_in, state
             for first, last in self._chunks:
                 moves += int(descend_pairs(*fixed, np.uint64(first), np.uint64(last), waiting, *scratch))
-                if self._stopped():
+                if self.stopped():
                     return
             if not moves:
                 return
@@ -138,7 +138,7 @@ def chunks(work: Floats, per_call: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(cuts))
 
 
-def _quads(layout: Layout, dtype: Any) -> npt.NDArray[Any]:
+def quads(layout: Layout, dtype: Any) -> npt.NDArray[Any]:
     """Four costs beside each half-edge; a missing second label repeats the first."""
     exact = layout.exact
     halves = len(exact.neighbour)

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from berthage import Capability, SolverInfo, hookimpl
 
+from .lazy.options import TrwsLazyOptions
 from .options import TrwsOptions
+
+_CAPABILITIES = frozenset(
+    {
+        Capability.BOUND,
+        Capability.ANYTIME,
+        Capability.LINEAR_BUDGETS,
+        Capability.INTERVAL_BUDGETS,
+        Capability.SOFT_BUDGETS,
+        Capability.WARM_START,
+        Capability.RELATIONS,
+        Capability.INTEGRAL,
+    }
+)
 
 
 @hookimpl
 def berthage_solvers() -> list[SolverInfo]:
-    """The solver ``trws``."""
+    """The solvers ``trws`` and ``trws-lazy``."""
     return [
         SolverInfo(
             "trws",
@@ -17,17 +31,14 @@ def berthage_solvers() -> list[SolverInfo]:
             "berthage_trws.solver:Trws",
             requires=("numba",),
             options=TrwsOptions,
-            capabilities=frozenset(
-                {
-                    Capability.BOUND,
-                    Capability.ANYTIME,
-                    Capability.LINEAR_BUDGETS,
-                    Capability.INTERVAL_BUDGETS,
-                    Capability.SOFT_BUDGETS,
-                    Capability.WARM_START,
-                    Capability.RELATIONS,
-                    Capability.INTEGRAL,
-                }
-            ),
-        )
+            capabilities=_CAPABILITIES,
+        ),
+        SolverInfo(
+            "trws-lazy",
+            "TRW-S on cheap lower bounds that prices only what the search touches, for large lazy problems",
+            "berthage_trws.lazy.solver:TrwsLazy",
+            requires=("numba",),
+            options=TrwsLazyOptions,
+            capabilities=_CAPABILITIES | {Capability.LAZY_TABLES},
+        ),
     ]

@@ -9,9 +9,11 @@ import numpy as np
 
 from berthage import Limit, PlacementProblem, SolveContext
 
+from .budgets import Budgets
 from .engine import Engine
 from .layout import Words
 from .options import TrwsOptions
+from .tables import Floats
 
 PROOF_TOLERANCE = 1e-9
 """Relative gap that counts as a proof when no larger one is asked for (core's own figure)."""
@@ -39,6 +41,8 @@ class Search:
         bound: Best certified lower bound, in units of the problem's costs with its constant.
         infeasible: Whether it is proved that nothing is feasible (within the cutoff).
         sweeps: Sweeps done.
+        budgets: The rows of the budgets, once they were priced.
+        multipliers: The best multipliers of the rows' upper and lower limits, in cost per limit.
     """
 
     problem: PlacementProblem
@@ -52,6 +56,8 @@ class Search:
     best_energy: float = math.inf
     candidate: Words | None = None
     limit: Limit | None = None
+    budgets: Budgets | None = None
+    multipliers: tuple[Floats, Floats] | None = None
     stats: dict[str, int | float | str | bool] = field(default_factory=dict)
 
     # -- units ---------------------------------------------------------------------------------------------------------
@@ -151,7 +157,7 @@ class Search:
         return cost - self.bound <= self.tolerance * max(1.0, abs(cost))
 
 
-def _kick(search: Search) -> None:
+def kick(search: Search) -> None:
     """Iterated local search from the best rounding for a share of the work that the sweeps took; offers the best."""
     state = search.candidate
     if state is None or search.options.polish != "pairs":
@@ -173,13 +179,18 @@ def _kick(search: Search) -> None:
 
 def ascend(search: Search) -> None:
     """Sweep until the gap closes, the bound stops rising or a limit is met (problems without budgets)."""
+    sweep_up(search)
+    if not search.proved and search.context.stop_reason() is None:
+        kick(search)
+
+
+def sweep_up(search: Search) -> None:
+    """Sweep until the gap closes, the bound stops rising or a limit is met; the bound is then certified."""
     highest = search.engine.layout.highest
     highest += 1e-9 * abs(highest) + 1.0
     _sweep_up(search, highest)
     if not search.proved:
         search.certify(highest=highest)
-    if not search.proved and search.context.stop_reason() is None:
-        _kick(search)
 
 
 def _sweep_up(search: Search, highest: float) -> None:

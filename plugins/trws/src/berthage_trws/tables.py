@@ -44,39 +44,50 @@ class TablePool:
     high: Floats
 
 
-def pool_tables(tables: Sequence[CostTable]) -> TablePool:
-    """Pool ``tables``: flatten, unwrap classes, merge equal rows and columns where that pays."""
+def pool_tables(tables: Sequence[CostTable], given: Sequence[Floats | None] | None = None) -> TablePool:
+    """Pool ``tables``: flatten, unwrap classes, merge equal rows and columns where that pays.
+
+    Args:
+        tables: The tables.
+        given: Matrices to take instead of what is inside some of the tables. They are left as they are, and one given
+            several times is stored once.
+    """
     matrices: list[Floats] = []
-    row_maps: list[Ints | None] = []
-    column_maps: list[Ints | None] = []
-    for table in tables:
-        matrix, row, column = _peel(table)
-        if matrix.size >= LEAST_CELLS:
-            matrix, row, column = _merge_equal(matrix, row, column)
+    maps: list[tuple[Ints | None, Ints | None]] = []
+    for slot, table in enumerate(tables):
+        inner, row, column = _peel(table)
+        matrix = None if given is None else given[slot]
+        if matrix is None:
+            matrix = np.ascontiguousarray(inner.to_dense())
+            if matrix.size >= LEAST_CELLS:
+                matrix, row, column = _merge_equal(matrix, row, column)
         matrices.append(matrix)
-        row_maps.append(row)
-        column_maps.append(column)
-    rows = np.array([m.shape[0] for m in matrices], np.int64)
-    columns = np.array([m.shape[1] for m in matrices], np.int64)
-    base = np.concatenate([m.ravel() for m in matrices]) if matrices else np.zeros(0)
+        maps.append((row, column))
+    stored = list({id(matrix): matrix for matrix in matrices}.values())
+    place = {id(matrix): i for i, matrix in enumerate(stored)}
+    which = np.array([place[id(matrix)] for matrix in matrices], np.int64)
+    rows = np.array([m.shape[0] for m in stored], np.int64)
+    columns = np.array([m.shape[1] for m in stored], np.int64)
+    base = np.concatenate([m.ravel() for m in stored]) if stored else np.zeros(0)
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows * columns)])[:-1]
-    low = high = np.zeros(len(matrices))
-    if matrices:
+    low = high = np.zeros(len(stored))
+    if stored:
         low = np.minimum.reduceat(base, start)
         high = np.maximum.reduceat(np.where(base < np.inf, base, -np.inf), start)
         low, high = np.where(low < np.inf, low, 0.0), np.where(low < np.inf, high, 0.0)
-    return TablePool(base, start, rows, columns, tuple(row_maps), tuple(column_maps), low, high)
+    row_maps, column_maps = tuple(row for row, _ in maps), tuple(column for _, column in maps)
+    return TablePool(base, start[which], rows[which], columns[which], row_maps, column_maps, low[which], high[which])
 
 
-def _peel(table: CostTable) -> tuple[Floats, Ints | None, Ints | None]:
-    """The innermost matrix of a (nested) classed table, and the row and column of each label."""
+def _peel(table: CostTable) -> tuple[CostTable, Ints | None, Ints | None]:
+    """The innermost table of a (nested) classed one, and the row and column of each label."""
     row: Ints | None = None
     column: Ints | None = None
     while isinstance(table, ClassedTable):
         mine, other = table.row_class.astype(np.int64), table.col_class.astype(np.int64)
         row, column = (mine if row is None else mine[row]), (other if column is None else other[column])
         table = table.table
-    return np.ascontiguousarray(table.to_dense()), row, column
+    return table, row, column
 
 
 def _merge_equal(matrix: Floats, row: Ints | None, column: Ints | None) -> tuple[Floats, Ints | None, Ints | None]:

@@ -1,0 +1,160 @@
+"""Messages of a problem whose tables are priced while they are passed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from berthage_trws.engine import Engine, quads
+from berthage_trws.layout import Layout, Words
+from berthage_trws.tables import Floats, Ints
+
+from .kernels import find_touched, node_slacks, used_cells
+from .pool import LazyPool
+
+__all__ = ["LazyEngine"]
+
+FIRST_SWEEPS, MOST_SWEEPS = 2, 16
+"""Sweeps between two looks at what they touch: few while every look finds much, more where it finds nothing."""
+
+WIDTH = 0.02
+"""Share of the gap within which pairs of labels count as touched. What lies further off is looked at once the gap has
+become small; a larger share prices entries that never matter, a smaller one takes more rounds."""
+
+IMPROVE_ROUNDS = 8
+AT_ONCE = 1 << 20
+_EPS = 1e-12
+
+
+class LazyEngine(Engine):
+    """An `Engine` on lower bounds that prices what sweeps, roundings and local search touch.
+
+    Its bound holds for the true costs whatever is priced; the energy of an assignment is its true cost.
+
+    Attributes:
+        pool: The tables.
+        room: Told by the search: how far the best assignment is above the bound (scaled); inf without one.
+        rounds: Looks that priced something.
+        value: The bound of the last sweep.
+    """
+
+    def __init__(self, layout: Layout, stopped: Callable[[], bool], pool: LazyPool) -> None:
+        super().__init__(layout, stopped)
+        self.pool = pool
+        self.room: Callable[[], float] = lambda: math.inf
+        self.rounds, self.value = 0, -math.inf
+        self._every, self._since = FIRST_SWEEPS, 0
+        self._lazy_slot = np.array([table is not None for table in pool.tables], np.bool_)
+        lazy_start = pool.pool.start[self._lazy_slot].astype(np.uint64)
+        self._lazy = np.isin(layout.exact.origin, lazy_start)
+        self._slack = np.empty(len(layout.unary))
+        self._found = np.empty(AT_ONCE, np.int64)
+        self._edges = np.empty(len(layout.exact.neighbour) // 2, np.int64)
+        self._first_stand_in, self._grown, self._spare = layout.stand_in, 0.0, 0.0
+
+    def sweep(self) -> float | None:
+        """As `Engine.sweep`; every few sweeps, what the messages rest on is priced."""
+        value = super().sweep()
+        self._since += 1
+        if value is not None:
+            self.value = value
+        if value is not None and self._since >= self._every and self.pool.open.any():
+            priced = self.refine(WIDTH)
+            self._every = FIRST_SWEEPS if priced else min(2 * self._every, MOST_SWEEPS)
+        return value
+
+    def refine(self, share: float) -> int:
+        """Price what the least costs rest on, up to a share of the gap above them; returns how many entries."""
+        self._since = 0
+        room = self.room()
+        width = share * room if math.isfinite(room) else 0.0
+        width = max(width, _EPS * float(np.abs(self.unary).max(initial=1.0)))
+        node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack)
+        found, _ = self._find(width, width, False)
+        return self._price(found)
+
+    def price_relevant(self, best: float) -> int:
+        """Price every entry that an assignment of a cost up to ``best`` (scaled) could use; returns how many.
+
+        With a node's slack shared evenly by its edges, the cost of an assignment is the sum of the least costs of nodes
+        and edges and of what each pair that it uses is above its edge's least: no pair that is above by more than is
+        missing from ``best`` can be part of it.
+        """
+        total = 0
+        while not self.stopped():
+            least = float(node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack))
+            _, edges = self._find(math.inf, -math.inf, True)
+            slack = best - least - edges
+            found, _ = self._find(math.inf, slack + _EPS * (abs(best) + abs(least) + abs(edges)), True)
+            if not len(found):
+                break
+            total += self._price(found)
+        return total
+
+    def restart(self) -> None:
+        """Forget all messages."""
+        self._messages[:] = 0
+        if self.is_binary:
+            self._differences[:] = 0
+
+    def _wide_messages(self) -> Floats:
+        return np.asarray(self.messages(), dtype=np.float64)
+
+    def _find(self, labels_within: float, pairs_within: float, even: bool) -> tuple[Ints, float]:
+        count, least = find_touched(
+            self.layout.exact, self._lazy, self.pool.open, self._wide_messages(), self._slack, labels_within,
+            pairs_within, even, *self._wide[:2], self._found,
+        )  # fmt: skip
+        self.rounds += count > 0
+        return np.unique(self._found[:count]), float(least)
+
+    def energy(self, state: Words) -> float:
+        """The true cost of ``state`` (see `Engine.energy`); what it uses is priced."""
+        self._price_used(state)
+        return super().energy(state)
+
+    def improve(self, state: Words, pairs: bool, rounds: int = 100) -> None:
+        """As `Engine.improve`, again while the assignment found turns out to be dearer than its bounds."""
+        for _ in range(IMPROVE_ROUNDS):
+            super().improve(state, pairs, rounds)
+            if not self._price_used(state) or self.stopped():
+                return
+
+    def _price_used(self, state: Words) -> int:
+        count = used_cells(self.layout.exact, state, self._edges)
+        cells = self._edges[:count]
+        return self._price(np.unique(cells[self.pool.open[cells]]))
+
+    def _price(self, cells: Ints) -> int:
+        """Price entries and write them wherever costs are read from."""
+        if not len(cells):
+            return 0
+        layout, pool = self.layout, self.pool
+        before = float(pool.weight @ pool.pool.high)
+        prices = pool.price(cells)
+        layout.exact.base[cells] = prices * layout.scale
+        self._raise_stand_in((float(pool.weight @ pool.pool.high) - before) * layout.scale)
+        starts = np.unique(pool.pool.start)
+        touched = starts[np.unique(np.searchsorted(starts, cells, side="right") - 1)]
+        uses = np.flatnonzero(np.isin(layout.packing.start, touched))
+        self._write(uses)
+        return len(cells)
+
+    def _raise_stand_in(self, grown: float) -> None:
+        """Keep the stand-in for forbidden pairs above every difference between allowed assignments."""
+        self._grown += grown
+        if self._grown <= self._spare:
+            return
+        self._spare = 2.0 * self._grown
+        self.layout = replace(self.layout, stand_in=self._first_stand_in + 2.0 * self._spare)
+        self._write(None)
+
+    def _write(self, uses: Ints | None) -> None:
+        layout = self.layout
+        if self.is_binary:
+            self._quads = quads(layout, layout.gamma.dtype)
+        else:
+            layout.packing.write(layout.exact.base, layout.stand_in, layout.cells, uses)
