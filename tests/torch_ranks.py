@@ -106,8 +106,8 @@ def call(node: Node, tensors: Sequence[Tensor], shape: Sequence[int] | None = No
     if shape is not None:
         place = next(i for i, value in enumerate(args) if isinstance(value, list) and i > 0)
         args[place] = list(shape)
-    if node.op == "aten.native_group_norm.default":
-        args[3] = tensors[0].shape[0]
+    if node.op.startswith("aten.native_group_norm"):
+        args[5 if "backward" in node.op else 3] = tensors[0].shape[0]
     space, name, overload = node.op.split(".")
     op = STAND_INS.get(node.op) or getattr(getattr(getattr(torch.ops, space), name), overload)
     result = op(*args, **{key: read(value) for key, value in node.kwargs})

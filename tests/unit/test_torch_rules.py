@@ -90,7 +90,7 @@ def test_constants_are_replicated_and_parameters_may_lie_anywhere() -> None:
     assert texts(one_dim(result, (meta(8, 4),))) == ["R -> R", "S(0) -> S(0)", "S(1) -> S(1)"]
 
 
-@pytest.mark.parametrize("name", ["berthage_no_such.op.default", "aten.index_add.default"])
+@pytest.mark.parametrize("name", ["berthage_no_such.op.default", "aten.masked_scatter.default"])
 def test_without_a_rule_everything_is_replicated(name: str) -> None:
     index = meta(8, dtype="int64")
     made = node(name, Ref(1), 0, Ref(2), Ref(3), outputs=(meta(8, 4),))
@@ -126,9 +126,9 @@ def test_where_the_rules_of_the_models_operations_come_from() -> None:
         "embedding_dense_backward gelu gelu_backward mm mul.Tensor native_layer_norm native_layer_norm_backward neg "
         "relu sigmoid sigmoid_backward silu silu_backward sub.Tensor threshold_backward",
         "op-strategy": "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
-        "_unsafe_view cat expand gather scatter_add slice.Tensor split.Tensor split_with_sizes squeeze.dim "
+        "_unsafe_view expand gather scatter_add slice.Tensor split.Tensor split_with_sizes squeeze.dim "
         "sum.dim_IntList t topk transpose.int unbind.int unsqueeze view",
-        "own": "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward clone "
-        "new_zeros stack",
+        "own": "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward cat "
+        "clone new_zeros stack",
         "replicate": "arange",
     }  # fmt: skip

@@ -148,6 +148,40 @@ def test_every_strategy_of_many_more_operations() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+class Cached(nn.Module):
+    """What libraries of models do besides: caches that start empty, results written in place, sums by index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups, self.weight = nn.GroupNorm(2, 8), nn.Parameter(torch.ones(8, 4))
+
+    def forward(self, x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        x, at = x * self.weight, at % 8
+        kept = torch.cat([torch.tensor([]), x], dim=-2)
+        longer = torch.cat([kept, x, x], dim=1)
+        shifted = torch.zeros_like(x)
+        shifted[:, 1:] = x[:, :-1]
+        shifted[:, 0] = x[:, 0].detach().sum(0)
+        added = torch.zeros(8, 4).index_add(0, at, x[0]) + kept.mean(0)
+        spread = torch.zeros_like(x).scatter_reduce(1, at[None, :, None].expand_as(x), x, "amax")
+        return longer, shifted, added, spread, self.groups(x)
+
+
+def test_every_strategy_of_what_libraries_do_besides() -> None:
+    torch.manual_seed(0)
+    model = Cached()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MissingRuleWarning)
+        graph = trace(model, (torch.zeros(4, 8, 4), torch.zeros(8, dtype=torch.int64)))
+        state = dict(model.named_parameters())
+        ops = {node.op.split(".")[1] for node in graph.nodes if node.kind == "op"}
+        assert {"cat", "copy", "index_add", "scatter_reduce", "native_group_norm_backward"} <= ops
+        # Of these no value is ever read, or their shape is not among their arguments: whoever runs them sees to it.
+        skip = ("aten.new_empty", "aten.zeros_like")
+        wrong = [line for mesh in ("x=2", "x=4", "x=2,y=2") for line in wrong_on(mesh, graph, state, skip)]
+    assert not wrong, "\n".join(wrong)
+
+
 class Biased(nn.Module):
     def forward(self, q: Tensor, bias: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(q, q * 2, q * 3, attn_mask=bias)

@@ -83,6 +83,72 @@ def _nll_backward(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
     return [] if weighted or len(inputs[1].shape) != 2 else [(tuple(rows), (shard(0),))]
 
 
+def _cat(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """Alike on every dimension but the joined one. What is empty (the start of a cache, say) changes nothing.
+
+    With one tensor that is not empty, this is a copy of it.
+    """
+    full = [meta.nbytes > 0 for meta in inputs]
+    first = next((meta for meta, holds in zip(inputs, full, strict=True) if holds), inputs[0])
+    at = int(node.args[1]) if len(node.args) > 1 else int(dict(node.kwargs).get("dim", 0))
+    joined = shard(at % len(first.shape)) if first.shape else REPLICATE
+    codes = [code for code in placements_of(first) if code != joined or sum(full) == 1]
+    codes += [] if first.dtype == "bool" else [PARTIAL_SUM]
+    return [(tuple(code if holds else REPLICATE for holds in full), (code,)) for code in codes]
+
+
+def _overwritten(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """A tensor whose every element is given by the other arguments, spread over it as in arithmetic."""
+    out = node.outputs[0]
+    assert out is not None
+    rules: list[Rule] = []
+    for code in placements_of(out):
+        given = tuple(_spread(code, meta, out) for meta in inputs[1:])
+        rules.append(((code, *given), (code,)))
+    if len(inputs) > 1 and out.dtype != "bool":
+        sums = (PARTIAL_SUM,) * (len(inputs) - 1)
+        rules += [((REPLICATE, *sums), (PARTIAL_SUM,)), ((PARTIAL_SUM, *sums), (PARTIAL_SUM,))]
+    return rules
+
+
+def _spread(code: int, meta: TensorMeta, out: TensorMeta) -> int:
+    """The placement of a tensor that is spread over ``out`` from its last dimension on, for a placement of ``out``."""
+    d = code - shard(0) - (len(out.shape) - len(meta.shape))
+    return shard(d) if code >= shard(0) and d >= 0 and meta.shape[d] > 1 else REPLICATE
+
+
+def _index_add(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """Rows of a source are added to rows of a tensor: other dimensions are independent, and so are the sums."""
+    whole, at = inputs[0], int(node.args[1])
+    target = shard(at % len(whole.shape)) if whole.shape else REPLICATE
+    rules: list[Rule] = [((PARTIAL_SUM, REPLICATE, PARTIAL_SUM), (PARTIAL_SUM,))]
+    rules += [((code, REPLICATE, code), (code,)) for code in placements_of(whole) if code != target]
+    if inputs[1].shape and inputs[1].shape[0] > 1:  # each rank adds its part of the source
+        rules.append(((PARTIAL_SUM, shard(0), target), (PARTIAL_SUM,)))
+    return rules
+
+
+def _scatter_reduce(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """Every dimension but the scattered one is independent where all three tensors have the same size."""
+    at = int(node.args[1]) % max(1, len(inputs[0].shape))
+    alike = [
+        d
+        for d, size in enumerate(inputs[0].shape)
+        if d != at and size > 1 and all(meta.shape[d] == size for meta in inputs[1:])
+    ]
+    return [((shard(d),) * 3, (shard(d),)) for d in alike]
+
+
+def _group_norm_backward(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """Every item of the batch by itself; the gradients of weight and bias are sums over the batch."""
+    batch = inputs[1].shape[0]
+    if batch < 2:
+        return []
+    placed = tuple(shard(0) if len(meta.shape) > 1 and meta.shape[0] == batch else REPLICATE for meta in inputs)
+    given = (shard(0), PARTIAL_SUM, PARTIAL_SUM)
+    return [(placed, tuple(c if m is not None else REPLICATE for c, m in zip(given, node.outputs, strict=True)))]
+
+
 OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
     {
         "aten._scaled_dot_product_flash_attention_for_cpu.default": _attention,
@@ -93,6 +159,13 @@ OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
         "aten.detach.default": _identity,
         "aten.alias.default": _identity,
         "aten.stack.default": _stack,
+        "aten.cat.default": _cat,  # torch's replicates everything when one of the tensors is empty
+        "aten.copy.default": _overwritten,
+        "aten.fill.Tensor": _overwritten,
+        "aten.fill.Scalar": _overwritten,
+        "aten.index_add.default": _index_add,
+        "aten.scatter_reduce.two": _scatter_reduce,
+        "aten.native_group_norm_backward.default": _group_norm_backward,
         "aten.nll_loss_backward.default": _nll_backward,
         "aten.new_zeros.default": _filled,
         "aten.new_ones.default": _filled,

@@ -31,8 +31,8 @@ def measure(row: Row, *, detailed: bool = False) -> dict[str, Any]:
         detailed: Tell each node's placements and price, and each move's, under ``solution``.
 
     Returns:
-        What ``berthage search --json`` writes; ``timings`` besides with ``import``, ``unattributed`` (what ``total`` has
-        more than its phases) and ``process`` (everything since the interpreter started).
+        What ``berthage search --json`` writes; ``timings`` besides with ``import``, ``unattributed`` (what ``total``
+        has more than its phases) and ``process`` (everything since the interpreter started).
     """
     wall = time.perf_counter()
     from berthage import SolveParams, load_registry
