@@ -216,6 +216,14 @@ class OpGraph:
             found[edge.producer].append(edge)
         return tuple(tuple(edges) for edges in found)
 
+    def is_shared(self, node: int, output: int) -> bool:
+        """Whether a tensor has several users that may want it elsewhere, so that a copy is made for all of them.
+
+        A parameter that is cast before use has one.
+        """
+        users = [edge for edge in self.users[node] if edge.output == output]
+        return len(users) > 1 and not any(self.nodes[edge.consumer].role == "parameter-cast" for edge in users)
+
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
         """Nodes by name."""

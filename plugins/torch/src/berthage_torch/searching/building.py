@@ -14,13 +14,15 @@ import numpy.typing as npt
 
 from berthage import LabelSet, PlacementProblem, ProblemBuilder
 from berthage_nccl import placements as codes
-from berthage_torch.graph import Edge, OpGraph
+from berthage_torch.graph import Edge, OpGraph, TensorMeta
 from berthage_torch.pricing.pricer import Pricer
-from berthage_torch.pricing.strategies import Int8, Strategies, StrategySpace, classes_of
+from berthage_torch.pricing.strategies import Int8, Int32, Strategies, StrategySpace, classes_of
 
-from .constraints import Constraints
+from .constraints import Constraints, PeakMemory
+from .copies import Copies, add_copy, follow
 from .demands import apply_constraints
 from .folding import Groups, Tie, fold
+from .memory import limit_peak_memory
 
 __all__ = ["Alias", "BuiltProblem", "SharedPlacements", "build_problem", "is_shared"]
 
@@ -36,7 +38,8 @@ class Alias:
 
     Attributes:
         variable: Its variable in the problem.
-        placements: ``int8[L, D]``, the placement each of its labels gives the tensor.
+        placements: ``int8[L, D]``, the placement each of its labels gives the tensor; twice where labels also say
+            whether it was moved to be there.
     """
 
     variable: int
@@ -115,10 +118,15 @@ def build_problem(
             costs, labels = pricer.compute(strategies[first]), strategies[first].label_set
             variable[first] = builder.add_variable(node.name, labels, costs, multiplicity=members[first])
     variable = variable[groups]
-    aliases = _add_edges(builder, graph, pricer, strategies, groups, variable, shared)
+    constraints = constraints or Constraints()
+    peak = constraints.peak_memory
+    copies = None if peak is None else Copies(groups)
+    aliases = _add_edges(builder, graph, pricer, strategies, groups, variable, shared, copies)
     priced = time.process_time()
     _forbid_moves_at_casts(builder, graph, strategies, groups, variable, aliases)
-    apply_constraints(constraints or Constraints(), builder, graph, pricer.mesh, list(strategies), variable)
+    apply_constraints(constraints, builder, graph, pricer.mesh, list(strategies), variable)
+    if copies is not None and isinstance(peak, PeakMemory):
+        limit_peak_memory(peak, builder, graph, pricer, strategies, variable, copies)
     problem = builder.build()
     seconds = {
         "enumerate": enumerated - start,
@@ -130,8 +138,7 @@ def build_problem(
 
 def is_shared(graph: OpGraph, node: int, output: int) -> bool:
     """Whether a tensor has several users that may want it elsewhere. A parameter that is cast first has one."""
-    users = [edge for edge in graph.users[node] if edge.output == output]
-    return len(users) > 1 and not any(graph.nodes[edge.consumer].role == "parameter-cast" for edge in users)
+    return graph.is_shared(node, output)
 
 
 def _add_edges(
@@ -142,10 +149,13 @@ def _add_edges(
     groups: Groups,
     variable: npt.NDArray[np.int64],
     offered: SharedPlacements,
+    copies: Copies | None,
 ) -> dict[tuple[int, int], Alias]:
-    """Add every edge, those of copies as multiplicity; returns the aliases."""
-    direct: Counter[tuple[int, int, int, int]] = Counter()
-    shared: Counter[tuple[int, int, int, int]] = Counter()
+    """Add every edge, those of copies of a layer as multiplicity; returns the aliases.
+
+    With ``copies``, an edge goes through a variable for the copy that it may make, kept there.
+    """
+    among: dict[bool, Counter[tuple[int, int, int, int]]] = {False: Counter(), True: Counter()}
     tensors: Counter[tuple[int, int]] = Counter()
     aliased: dict[tuple[int, int], bool] = {}
     for edge in graph.edges():
@@ -155,12 +165,24 @@ def _add_edges(
             if aliased[tensor]:
                 tensors[int(groups[edge.producer]), edge.output] += 1
         key = (int(groups[edge.producer]), edge.output, int(groups[edge.consumer]), edge.position)
-        (shared if aliased[tensor] else direct)[key] += 1
-    for (u, output, v, position), count in direct.items():
-        table = pricer.edge(strategies[u], output, strategies[v], position)
-        builder.add_pairwise(int(variable[u]), int(variable[v]), table, multiplicity=count)
+        among[aliased[tensor]][key] += 1
+
+    def connect(start: int, produced: tuple[Int8, Int32], key: tuple[int, int, int, int], shared: bool) -> None:
+        u, output, v, position = key
+        meta, taken, count = _tensor(graph, u, output), strategies[v].input_classes[position], among[shared][key]
+        if copies is None or (len(produced[0]) == 1 and np.array_equal(produced[0], taken[0])):
+            table = pricer.table(meta, produced, taken)
+            builder.add_pairwise(start, int(variable[v]), table, multiplicity=count)
+            return
+        name = f"{graph.nodes[u].name} to {graph.nodes[v].name} {position}{' from shared' if shared else ''}"
+        copy = add_copy(builder, pricer, name, meta, start, produced, taken[0], count)
+        follow(builder, copy, int(variable[v]), taken)
+        copies.along[shared, u, output, v, position] = copy
+
+    for key in among[False]:
+        connect(int(variable[key[0]]), strategies[key[0]].output_classes[key[1]], key, False)
     wanted: dict[tuple[int, int], list[Int8]] = {}
-    for u, output, v, position in shared:
+    for u, output, v, position in among[True]:
         wanted.setdefault((u, output), []).append(strategies[v].input_classes[position][0])
     aliases: dict[tuple[int, int], Alias] = {}
     sets: dict[bytes, LabelSet] = {}
@@ -169,22 +191,29 @@ def _add_edges(
         placements = offered.get((u, output))
         if placements is None:
             placements, _ = classes_of(np.concatenate([produced[0], *wanted[u, output]]))
-        labels = sets.setdefault(placements.tobytes(), _placed(placements))
+        meta = _tensor(graph, u, output)
         name = f"{graph.nodes[u].name}.{output} shared" if output else f"{graph.nodes[u].name} shared"
+        if copies is not None:
+            copy = add_copy(builder, pricer, name, meta, int(variable[u]), produced, placements, count)
+            copies.shared[u, output] = copy
+            aliases[u, output] = Alias(copy.variable, copy.placements)
+            continue
+        labels = sets.setdefault(placements.tobytes(), _placed(placements))
         v = builder.add_variable(name, labels, multiplicity=count)
         aliases[u, output] = Alias(v, placements)
-        meta = graph.nodes[u].outputs[output]
-        assert meta is not None  # a graph has no edge from an output that does not exist
         own = (placements, np.arange(len(placements), dtype=np.int32))
         builder.add_pairwise(int(variable[u]), v, pricer.table(meta, produced, own), multiplicity=count)
-    for (u, output, v, position), count in shared.items():
-        alias = aliases[u, output]
-        meta = graph.nodes[u].outputs[output]
-        assert meta is not None  # as above
+    for key in among[True]:
+        alias = aliases[key[0], key[1]]
         own = (alias.placements, np.arange(len(alias.placements), dtype=np.int32))
-        table = pricer.table(meta, own, strategies[v].input_classes[position])
-        builder.add_pairwise(alias.variable, int(variable[v]), table, multiplicity=count)
+        connect(alias.variable, own, key, True)
     return aliases
+
+
+def _tensor(graph: OpGraph, node: int, output: int) -> TensorMeta:
+    meta = graph.nodes[node].outputs[output]
+    assert meta is not None  # a graph has no edge from an output that does not exist
+    return meta
 
 
 def _placed(placements: Int8) -> LabelSet:

@@ -164,12 +164,16 @@ class Constraints:
         return kept
 
     def _without(self, name: str) -> Constraints:
-        if name in (PARAMETER_MEMORY, PEAK_MEMORY):
-            return dataclasses.replace(self, **{name.replace(" ", "_"): None})
         word, _, pattern = name.partition(" ")
-        side = next(side for side, its in _PLACED.items() if its == word)
-        rest = {key: wanted for key, wanted in getattr(self, side).items() if key != pattern}
-        return dataclasses.replace(self, **{side: rest})
+        placed = {
+            side: {key: wanted for key, wanted in getattr(self, side).items() if (its, key) != (word, pattern)}
+            for side, its in _PLACED.items()
+        }
+        return Constraints(
+            **placed,
+            parameter_memory=None if name == PARAMETER_MEMORY else self.parameter_memory,
+            peak_memory=None if name == PEAK_MEMORY else self.peak_memory,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the demands as JSON, atomically. Placements that a search chose are no part of them."""

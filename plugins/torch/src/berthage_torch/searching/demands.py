@@ -10,12 +10,13 @@ import numpy.typing as npt
 from berthage import InvalidProblemError, ProblemBuilder
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
-from berthage_torch.graph import Node, OpGraph, TensorMeta, names_node
+from berthage_torch.graph import Node, OpGraph, names_node
 from berthage_torch.pricing.strategies import Int8, Strategies
 
 from .constraints import PARAMETER_MEMORY, Constraints, Wanted
+from .sizes import local_bytes
 
-__all__ = ["apply_constraints", "local_bytes"]
+__all__ = ["apply_constraints"]
 
 
 def placement_of(wanted: Wanted, mesh: Mesh, what: str) -> Int8:
@@ -36,17 +37,6 @@ def placement_of(wanted: Wanted, mesh: Mesh, what: str) -> Int8:
         )
     alone = np.array([size == 1 for size in mesh.sizes])
     return np.where(alone, codes.REPLICATE, found).astype(np.int8)
-
-
-def local_bytes(meta: TensorMeta, placements: Int8, mesh: Mesh) -> npt.NDArray[np.int64]:
-    """Bytes of the largest shard under each placement: ``int64[L]`` of ``int8[L, D]``."""
-    total = np.full(len(placements), meta.itemsize, dtype=np.int64)
-    for d, size in enumerate(meta.shape):
-        local = np.full(len(placements), size, dtype=np.int64)
-        for m, ranks in enumerate(mesh.sizes):
-            local = np.where(placements[:, m] == codes.shard(d), -(-local // ranks), local)
-        total *= local
-    return total
 
 
 class _Applier:
