@@ -74,7 +74,9 @@ def ascend_budgeted(search: Search, budgets: Budgets, start: Words | None) -> No
     within = BudgetedSearch(search, budgets)
     if start is not None:
         within.offer(start, thorough=True)
-    _Ascent(search, budgets, within).run()
+    ascent = _Ascent(search, budgets, within)
+    ascent.run()
+    search.budgets, search.multipliers = budgets, ascent.best
 
 
 class _Ascent:

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+from berthage import Limit, PlacementProblem, Reason, SolveContext, SolveParams, SolverOutcome, Termination
 
-from berthage import (
-    Limit,
-    PlacementProblem,
-    Reason,
-    SolveContext,
-    SolveParams,
-    SolverOutcome,
-    Termination,
-    lower_relations,
-)
-
-from .budgets import compile_budgets
-from .engine import Engine
-from .lagrange import ascend_budgeted
-from .layout import compile_layout
 from .options import TrwsOptions
-from .ordering import node_order
-from .parallel import merge_parallel
-from .ready import warm_kernels
-from .search import Search, ascend
+from .relaxation import run_search
+from .search import Search
 
 
 class Trws:
@@ -35,32 +18,12 @@ class Trws:
         self, problem: PlacementProblem, params: SolveParams, options: TrwsOptions | None, context: SolveContext
     ) -> SolverOutcome:
         """Solve; see `berthage.Solver`."""
-        options = options or TrwsOptions()
-        lowered = merge_parallel(lower_relations(problem))
-        single = options.dtype == "f32"
-        with context.phase("compile", charged=False):
-            binary = bool((lowered.num_labels <= 2).all())
-            warm_kernels(options.dtype, binary=binary, budgets=lowered.has_budgets, ordering=options.ordering)
-        with context.phase("build"):
-            layout = compile_layout(lowered, node_order(lowered, options.ordering), single)
-        if isinstance(layout, int):
-            detail = f"every label of {problem.variable_names[layout]!r} is forbidden"
-            return SolverOutcome(Termination(Reason.INFEASIBLE, detail=detail), None, math.inf)
-        engine = Engine(layout, lambda: context.stop_reason() is not None)
-        search = Search(lowered, engine, context, options)
-        start = None if params.warm_start is None else layout.to_nodes(np.asarray(params.warm_start))
-        if lowered.has_budgets:
-            ascend_budgeted(search, compile_budgets(lowered, layout), start)
-        else:
-            if start is not None:
-                search.offer(start)
-                engine.improve(start, pairs=False)
-                search.offer(start)
-            ascend(search)
-        return _outcome(search)
+        search = run_search(problem, params, options or TrwsOptions(), context)
+        return search if isinstance(search, SolverOutcome) else search_outcome(search)
 
 
-def _outcome(search: Search) -> SolverOutcome:
+def search_outcome(search: Search) -> SolverOutcome:
+    """What a finished search says."""
     stats: dict[str, int | float | str | bool] = {
         "sweeps": search.sweeps,
         "cells": int(search.engine.layout.work.sum()) // 2,
