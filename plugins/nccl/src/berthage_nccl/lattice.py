@@ -22,6 +22,7 @@ _QUANTUM: Final = 2.0**16
 _HOP: Final = 2.0**-22
 _CHUNK: Final = 2**15  # numbers relaxed together: they and their copies stay in the cache
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,9 @@ class PathTable:
     Args:
         lattice: The states.
         pricer: Prices of collectives and copies.
+
+    Attributes:
+        runs: Shortest-path runs made so far: one for each source, and for each landmark of `bounds` two.
     """
 
     def __init__(self, lattice: Lattice, pricer: Pricer) -> None:
@@ -61,11 +65,43 @@ class PathTable:
         self._steps = [_exact(moves.us) for moves in self._moves]
         self._closed = [np.ascontiguousarray(_closure(steps).transpose(0, 2, 1, 3)) for steps in self._steps]
         self._rows: dict[bool, _Rows] = {True: _Rows(lattice.states), False: _Rows(lattice.states)}
+        self._landmarks: tuple[Floats, Floats] | None = None
+        self.runs = 0
 
     def prices(self, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], contiguous: bool) -> Floats:
         """``float64[S, T]`` microseconds between states."""
         rows = self._rows[contiguous].get(sources, lambda wanted: self._solve(wanted, contiguous))
         return np.asarray(np.floor(rows[:, targets] * _QUANTUM) / _QUANTUM, dtype=np.float64)
+
+    def pairs(self, sources: Ints, targets: Ints, contiguous: bool) -> Floats:
+        """``float64[N]`` microseconds of N pairs of states; solves the rows of their sources only."""
+        unique, which = np.unique(sources, return_inverse=True)
+        rows = self._rows[contiguous].get(unique, lambda wanted: self._solve(wanted, contiguous))
+        return np.asarray(np.floor(rows[which, targets] * _QUANTUM) / _QUANTUM, dtype=np.float64)
+
+    def bounds(self, sources: Ints, targets: Ints) -> Floats:
+        """``float64[S, T]``: numbers that no price is below, contiguous or not, without solving the sources' rows.
+
+        The larger of two bounds. Whatever else happens, every mesh dimension must come from its code to its new one,
+        by moves that cost at least what they cost in the cheapest context. And by the triangle inequality a price is
+        not below how much further the target is from a landmark than the source, nor below how much further the
+        source is from being a landmark; the landmarks are the placements with one code on every mesh dimension.
+        """
+        q, dims = len(self.lattice.codes), len(self.lattice.sizes)
+        rows, columns = (np.stack(np.unravel_index(states, (q,) * dims)) for states in (sources, targets))
+        found = np.zeros((len(sources), len(targets)))
+        for dim, steps in enumerate(self._steps):
+            floor = _closure(steps.min(axis=(2, 3))[:, :, None, None])[:, :, 0, 0]
+            found += floor[rows[dim][:, None], columns[dim][None]]
+        found = np.floor(found * _QUANTUM) / _QUANTUM
+        ahead, back = self._from_and_to_landmarks()
+        for away in ahead:
+            known = np.isfinite(away[sources])
+            found[known] = np.maximum(found[known], away[targets][None] - away[sources][known][:, None])
+        for away in back:
+            known = np.isfinite(away[targets])
+            found[:, known] = np.maximum(found[:, known], away[sources][:, None] - away[targets][known][None])
+        return found
 
     def path(self, source: int, target: int, contiguous: bool) -> tuple[Move, ...]:
         """The moves of the cheapest path with the fewest moves; ties go to the lowest mesh dimension and code."""
@@ -89,8 +125,22 @@ class PathTable:
 
     # -- rows -------------------------------------------------------------------------------------
 
+    def _from_and_to_landmarks(self) -> tuple[Floats, Floats]:
+        """Prices from and to each landmark, ``float64[q, states]``."""
+        if self._landmarks is None:
+            q, dims = len(self.lattice.codes), len(self.lattice.sizes)
+            marks = np.arange(q, dtype=np.int64) * ((q**dims - 1) // max(q - 1, 1))
+            ahead = self._rows[True].get(marks, lambda wanted: self._solve(wanted, True))
+            back = np.full((q, self.lattice.states), np.inf)
+            back[np.arange(q), marks] = 0.0
+            self._relax(back, [np.ascontiguousarray(closed.transpose(2, 1, 0, 3)) for closed in self._closed])
+            self.runs += q
+            self._landmarks = (np.floor(ahead * _QUANTUM) / _QUANTUM, np.floor(back * _QUANTUM) / _QUANTUM)
+        return self._landmarks
+
     def _solve(self, sources: npt.NDArray[np.int64], contiguous: bool) -> Floats:
         states = self.lattice.states
+        self.runs += len(sources)
         row = np.full((len(sources), states), np.inf)
         if contiguous:
             row[np.arange(len(sources)), sources] = 0.0
@@ -99,12 +149,15 @@ class PathTable:
                 row[at] = self._first_steps(source)
         chunk = max(1, _CHUNK // states)
         for start in range(0, len(sources), chunk):
-            self._relax(row[start : start + chunk])
+            self._relax(row[start : start + chunk], self._closed)
         row[np.arange(len(sources)), sources] = 0.0
         return row
 
-    def _relax(self, row: Floats) -> None:
-        """Bring prices down to shortest paths, in place: one mesh dimension after the other, until none falls."""
+    def _relax(self, row: Floats, closed: list[Floats]) -> None:
+        """Bring prices down to shortest paths, in place: one mesh dimension after the other, until none falls.
+
+        ``closed[dim][a, before, b, after]`` is what coming from code a to code b costs.
+        """
         q, dims = len(self.lattice.codes), len(self.lattice.sizes)
         trial = np.empty_like(row)
         while True:
@@ -114,7 +167,7 @@ class PathTable:
                 now, step = row.reshape(shape), trial.reshape(shape)
                 old = now.copy()
                 for a in range(q):
-                    np.add(old[:, :, a : a + 1, :], self._closed[dim][a][None], out=step)
+                    np.add(old[:, :, a : a + 1, :], closed[dim][a][None], out=step)
                     np.minimum(now, step, out=now)
             if np.array_equal(before, row):
                 return

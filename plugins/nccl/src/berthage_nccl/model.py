@@ -15,6 +15,7 @@ from berthage_nccl.compute import compute_us, gemm_work
 from berthage_nccl.lattice import Move, PathTable
 from berthage_nccl.mesh import DimFabric, Mesh, fabric_of
 from berthage_nccl.moves import Lattice, Pricer
+from berthage_nccl.on_demand import Redistribution
 from berthage_nccl.placements import PARTIAL_MIN, PARTIAL_SUM, REPLICATE, shard
 from berthage_nccl.profile import Profile, load_profile
 
@@ -183,6 +184,29 @@ class CostModel:
         rows, columns = table.lattice.index(sources), table.lattice.index(targets)
         unique, inverse = np.unique(rows, return_inverse=True)
         return table.prices(unique, columns, contiguous)[inverse]
+
+    def redistribution(
+        self,
+        mesh: Mesh,
+        shape: tuple[int, ...],
+        itemsize: int,
+        sources: npt.NDArray[np.int8],
+        targets: npt.NDArray[np.int8],
+        contiguous: bool = True,
+    ) -> Redistribution:
+        """What :meth:`redistribute` says, on demand, `transition_us` included: an oracle for a lazy table.
+
+        Raises:
+            InvalidProblemError: A code is no placement of this tensor on this mesh.
+        """
+        table = self._table(mesh, shape, itemsize, sources, targets)
+        tensor = f"{self.key} {mesh.sizes} {tuple(shape)} {itemsize}"
+        return Redistribution(table, sources, targets, contiguous, self.transition_us, tensor)
+
+    @property
+    def runs(self) -> int:
+        """Shortest-path runs made for redistributions so far: one for each tensor and placement it is moved from."""
+        return sum(table.runs for table in self._tables.values())
 
     def path(
         self,
