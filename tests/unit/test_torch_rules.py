@@ -73,6 +73,11 @@ def test_a_view_keeps_only_what_stays_a_plain_shard() -> None:
     }
 
 
+def test_an_expansion_makes_any_shard_of_what_is_the_same_all_along() -> None:
+    rules = one_dim(node("aten.expand.default", Ref(1), (4, 8, 6), outputs=(meta(4, 8, 6),)), (meta(8, 1),))
+    assert texts(rules) == ["R -> R", "P -> P", "R -> S(0)", "S(0) -> S(1)", "R -> S(2)"]
+
+
 def test_averages_need_even_shards() -> None:
     rules = one_dim(node("aten.mean.dim", Ref(1), (1,), outputs=(meta(4),)), (meta(4, 8),))
     assert dict(zip(texts(rules), rules.even.tolist(), strict=True)) == {
@@ -126,9 +131,9 @@ def test_where_the_rules_of_the_models_operations_come_from() -> None:
         "embedding_dense_backward gelu gelu_backward mm mul.Tensor native_layer_norm native_layer_norm_backward neg "
         "relu sigmoid sigmoid_backward silu silu_backward sub.Tensor threshold_backward",
         "op-strategy": "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
-        "_unsafe_view expand gather scatter_add slice.Tensor split.Tensor split_with_sizes squeeze.dim "
+        "_unsafe_view gather scatter_add slice.Tensor split.Tensor split_with_sizes squeeze.dim "
         "sum.dim_IntList t topk transpose.int unbind.int unsqueeze view",
         "own": "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward cat "
-        "clone new_zeros stack",
+        "clone expand new_zeros stack",
         "replicate": "arange",
     }  # fmt: skip

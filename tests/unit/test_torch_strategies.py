@@ -117,16 +117,16 @@ def test_equal_operations_share_their_strategies_and_meshes_do_not_meet() -> Non
 
 def test_an_operation_without_a_rule_is_named_once() -> None:
     class Twice(nn.Module):
-        def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-            return x.index_add(0, i, x).index_add(1, i, x)
+        def forward(self, x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return x.masked_scatter(mask, x).masked_scatter(mask, y)
 
-    graph = trace(Twice(), (torch.empty(8, 8), torch.zeros(8, dtype=torch.int64)))
+    graph = trace(Twice(), (torch.empty(8, 8), torch.empty(9, 9), torch.zeros(8, 8, dtype=torch.bool)))
     space = StrategySpace(Mesh.parse("x=2"))
-    with pytest.warns(MissingRuleWarning, match=r"aten\.index_add\.default has no sharding rule") as caught:
+    with pytest.warns(MissingRuleWarning, match=r"aten\.masked_scatter\.default has no sharding rule") as caught:
         sizes = [len(space.of(graph, n)) for n in graph.nodes if n.kind == "op"]
     assert sizes == [1, 1]
     assert len(caught) == 1
-    assert space.missing == ("aten.index_add.default",)
+    assert space.missing == ("aten.masked_scatter.default",)
 
 
 def test_a_region_has_its_declared_placements() -> None:

@@ -117,6 +117,14 @@ def _spread(code: int, meta: TensorMeta, out: TensorMeta) -> int:
     return shard(d) if code >= shard(0) and d >= 0 and meta.shape[d] > 1 else REPLICATE
 
 
+def _expand(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
+    """A tensor spread over more: where it is the same all along, each rank makes just its shard."""
+    out = node.outputs[0]
+    assert out is not None
+    rules: list[Rule] = [((_spread(code, inputs[0], out),), (code,)) for code in placements_of(out)]
+    return rules + ([((PARTIAL_SUM,), (PARTIAL_SUM,))] if out.dtype != "bool" else [])
+
+
 def _index_add(node: Node, inputs: tuple[TensorMeta, ...]) -> list[Rule]:
     """Rows of a source are added to rows of a tensor: other dimensions are independent, and so are the sums."""
     whole, at = inputs[0], int(node.args[1])
@@ -160,6 +168,7 @@ OWN: Final[Mapping[str, _Maker]] = MappingProxyType(
         "aten.alias.default": _identity,
         "aten.stack.default": _stack,
         "aten.cat.default": _cat,  # torch's replicates everything when one of the tensors is empty
+        "aten.expand.default": _expand,  # torch's makes no shard of a dimension that the input does not have
         "aten.copy.default": _overwritten,
         "aten.fill.Tensor": _overwritten,
         "aten.fill.Scalar": _overwritten,
