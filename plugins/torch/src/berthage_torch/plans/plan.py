@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from berthage import InvalidProblemError
 
@@ -18,7 +18,12 @@ from .placed import PlannedEdge, PlannedNode
 from .settings import Settings, constraints_of
 
 if TYPE_CHECKING:
+    from berthage_torch.searching.building import BuiltProblem
     from berthage_torch.searching.constraints import Constraints
+    from berthage_torch.searching.run import SearchResult
+
+    from .explaining import Explanation
+    from .repricing import Repriced
 
 __all__ = ["Plan"]
 
@@ -123,6 +128,54 @@ class Plan:
             InvalidProblemError: The plans are of models that have nothing in common.
         """
         return compare(self, other)
+
+    def explain(
+        self,
+        name: str,
+        *,
+        against: str | Sequence[str] = (),
+        runner_up: bool = True,
+        problem: SearchResult | BuiltProblem | None = None,
+        time_limit: float | None = None,
+        **model: Any,
+    ) -> Explanation:
+        """Say what a node does and costs, and what placing it otherwise would cost, alone and downstream.
+
+        Alone is with all else kept; downstream, the best plan that places the node so, found by the plan's own solver.
+
+        Args:
+            name: A node, or a parameter, input or output.
+            against: Placements to be told about: of its first output (``"S(0)R"``; of the first argument where it has
+                none), or whole strategies (``"S(0)R, RS(1) -> S(0)S(1)"``).
+            runner_up: Whether to find the best plan that places it otherwise.
+            problem: What `run_search` found, or its problem; None traces the model and makes the problem again, unless
+                neither ``against`` nor ``runner_up`` asks for it.
+            time_limit: Wall seconds for each plan that is searched; None for that of the plan.
+            model: ``model``, ``inputs`` and ``cost_model`` as `retrace` takes them, for plans that do not say how their
+                model is made.
+
+        Raises:
+            InvalidProblemError: No such node or placement; the problem cannot be made again, or is not this plan's.
+        """
+        from .explaining import explain
+
+        return explain(
+            self, name, against=against, runner_up=runner_up, problem=problem, time_limit=time_limit, **model
+        )
+
+    def reprice(self, **changes: Any) -> Repriced:
+        """The same placements at other shapes or by another cost model: new costs, what changed, what cannot be.
+
+        Args:
+            changes: Any of ``sizes`` (of a zoo model: ``{"sequence": 512}``), ``model`` and ``inputs``, ``cost_model``,
+                as `retrace` takes them.
+
+        Raises:
+            InvalidProblemError: The model is another than the plan's, or cannot be made again.
+        """
+        from .repricing import reprice
+
+        return reprice(self, **changes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, atomically."""

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from berthage import SolveResult
+from berthage import Evaluation, SolveResult
 from berthage_nccl import CostModel, Move
 from berthage_nccl import placements as codes
-from berthage_torch.graph import TensorMeta
+from berthage_torch.graph import Node, TensorMeta
 from berthage_torch.pricing.pricer import is_contiguous
-from berthage_torch.pricing.strategies import Int8
+from berthage_torch.pricing.strategies import Int8, Strategies
 from berthage_torch.searching.building import BuiltProblem
 
 from .placed import COLLECTIVES, PlannedEdge, PlannedNode, Step
 from .plan import Plan
 from .settings import Settings, inputs_of
 
-__all__ = ["make_plan"]
+__all__ = ["make_plan", "plan_at"]
 
 
 def make_plan(
@@ -46,24 +46,40 @@ def make_plan(
         SolutionUnavailableError: The result has no assignment.
     """
     x = result.require()
-    graph = built.graph
-    mesh = built.pricer.mesh
+    evaluation = result.evaluation
+    assert evaluation is not None  # there is an assignment
+    return plan_at(
+        built,
+        x,
+        evaluation,
+        model=model,
+        cost_model=cost_model,
+        solver=result.solver,
+        termination=result.termination.reason.value,
+        bound=float(result.bound),
+        settings=replace(settings or Settings(), solver_version=result.solver_version),
+    )
+
+
+def plan_at(
+    built: BuiltProblem,
+    x: npt.NDArray[np.int32],
+    evaluation: Evaluation,
+    *,
+    model: str,
+    cost_model: CostModel,
+    solver: str,
+    termination: str,
+    bound: float,
+    settings: Settings,
+) -> Plan:
+    """The plan that an assignment ``int32[n]``, already evaluated, stands for; see `make_plan`."""
+    graph, mesh = built.graph, built.pricer.mesh
     labels = x[built.variable]
-    nodes = []
-    for node, space, label in zip(graph.nodes, built.strategies, labels.tolist(), strict=True):
-        nodes.append(
-            PlannedNode(
-                name=node.name,
-                op=node.op or node.kind,
-                phase=node.phase,
-                path=node.path,
-                fqn=node.fqn,
-                inputs=tuple(codes.format(row) for row in space.inputs[label].tolist()),
-                outputs=tuple(codes.format(row) for row in space.outputs[label].tolist()),
-                compute_us=float(built.pricer.compute(space)[label]),
-                group=graph.nodes[built.groups[node.index]].name,
-            )
-        )
+    nodes = [
+        _node(built, node, space, label)
+        for node, space, label in zip(graph.nodes, built.strategies, labels.tolist(), strict=True)
+    ]
     mover = _Mover(built, cost_model)
     edges = []
     shared: set[tuple[int, int]] = set()
@@ -81,21 +97,33 @@ def make_plan(
                 edges.append(mover.edge(producer.name, edge.output, "", -1, meta, before, held))
             before = held
         edges.append(mover.edge(producer.name, edge.output, consumer.name, edge.position, meta, before, after))
-    objective = result.objective
-    assert objective is not None  # there is an assignment
     return Plan(
         model=model,
         mesh=dict(zip(mesh.names, mesh.sizes, strict=True)),
         cost_model=(cost_model.name, cost_model.key),
-        solver=result.solver,
-        termination=result.termination.reason.value,
-        objective=float(objective),
-        bound=float(result.bound),
+        solver=solver,
+        termination=termination,
+        objective=float(evaluation.objective),
+        bound=bound,
         nodes=tuple(nodes),
         edges=tuple(edges),
         graph_key=graph.key,
-        penalty_us=float(sum(result.evaluation.penalties.values())) if result.evaluation is not None else 0.0,
-        settings=replace(settings or Settings(), inputs=inputs_of(graph), solver_version=result.solver_version),
+        penalty_us=float(sum(evaluation.penalties.values())),
+        settings=replace(settings, inputs=inputs_of(graph)),
+    )
+
+
+def _node(built: BuiltProblem, node: Node, space: Strategies, label: int) -> PlannedNode:
+    return PlannedNode(
+        name=node.name,
+        op=node.op or node.kind,
+        phase=node.phase,
+        path=node.path,
+        fqn=node.fqn,
+        inputs=tuple(codes.format(row) for row in space.inputs[label].tolist()),
+        outputs=tuple(codes.format(row) for row in space.outputs[label].tolist()),
+        compute_us=float(built.pricer.compute(space)[label]),
+        group=built.graph.nodes[built.groups[node.index]].name,
     )
 
 
