@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .errors import TraceError
+    from .applying.module import ParallelModule, apply_plan
+    from .errors import ApplyError, TraceError
     from .graph import OpGraph
     from .marks import hint, local_map
     from .plans.costs import Collective, CostRow
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .tracing.trace_step import at_batch, trace
 
 __all__ = [
+    "ApplyError",
     "BuiltProblem",
     "Change",
     "Collective",
@@ -37,6 +39,7 @@ __all__ = [
     "MixedPrecision",
     "OpGraph",
     "Origin",
+    "ParallelModule",
     "Plan",
     "PlannedEdge",
     "PlannedNode",
@@ -45,6 +48,7 @@ __all__ = [
     "Settings",
     "Step",
     "TraceError",
+    "apply_plan",
     "at_batch",
     "build_problem",
     "hint",
@@ -57,6 +61,9 @@ __all__ = [
 
 _HOME: Final = MappingProxyType(
     {
+        "ApplyError": "errors",
+        "ParallelModule": "applying.module",
+        "apply_plan": "applying.module",
         "BuiltProblem": "searching.building",
         "Change": "plans.comparing",
         "Collective": "plans.costs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berthage import BerthageError
 
-__all__ = ["TraceError"]
+__all__ = ["ApplyError", "TraceError"]
 
 
 class TraceError(BerthageError):
@@ -19,3 +19,7 @@ class TraceError(BerthageError):
         super().__init__(message)
         self.op = op
         self.path = path
+
+
+class ApplyError(BerthageError):
+    """A plan cannot be applied, or a module that was made from it cannot be called this way; the message says why."""

@@ -20,6 +20,29 @@ _REPLICATE, _SUM, _SHARD = 0, 1, 8
 _WORDS = {"R": _REPLICATE, "P": _SUM, "P(sum)": _SUM, "P(avg)": 2, "P(max)": 3, "P(min)": 4}
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What runs in a region, as a function of tensors only.
+
+    Attributes:
+        fn: The function.
+        arguments: Its arguments; None in the places of tensors.
+        at: The places of its tensors.
+    """
+
+    fn: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    at: tuple[int, ...]
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The results for other tensors in these places."""
+        arguments = list(self.arguments)
+        for place, tensor in zip(self.at, tensors, strict=True):
+            arguments[place] = tensor
+        result = self.fn(*arguments)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
 @dataclass(slots=True)
 class Declared:
     """One use of `local_map`: what was declared, by tensor argument and tensor result, and what runs."""
@@ -27,7 +50,7 @@ class Declared:
     inputs: tuple[Placements, ...]
     outputs: tuple[Placements, ...] = ()
     gradients: tuple[Placements | None, ...] = ()
-    fn: Callable[..., Any] | None = None
+    body: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +175,7 @@ class LocalMapped:
         region = len(recorder.regions)
         placements: list[Placements] = []
         gradients: list[Placements | None] = []
+        at: list[int] = []
         inner = list(args)
         for position, argument in enumerate(args):
             if not isinstance(argument, torch.Tensor):
@@ -162,7 +186,10 @@ class LocalMapped:
             inner[position] = recorder.mark(argument, "in", "grad-in", region, len(placements))
             placements.append(declared)
             gradients.append(self.gradients[position])
-        recorder.regions.append(Declared(tuple(placements), self.outputs, tuple(gradients), self.fn))
+            at.append(position)
+        plain = tuple(None if isinstance(argument, torch.Tensor) else argument for argument in args)
+        body = Body(self.fn, plain, tuple(at))
+        recorder.regions.append(Declared(tuple(placements), self.outputs, tuple(gradients), body))
         result = self.fn(*inner)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(results) != len(self.outputs) or not all(isinstance(tensor, torch.Tensor) for tensor in results):

@@ -27,6 +27,7 @@ from berthage_torch.policy import MixedPrecision, cast_input, cast_parameter
 from .fused import FusedOps
 from .repeats import Repeater, UnrepeatableError, find_layers
 from .state import call_with, places
+from .structure import Arguments, Slot, outline, tensors_in
 from .troubles import explain_failure
 
 __all__ = ["Batch", "Capture", "capture"]
@@ -61,6 +62,8 @@ class Capture:
         output_names: Names of the tensor outputs, in order.
         recorder: What `local_map` and `hint` said.
         batch: The symbolic batch size, if any.
+        arguments: How the model was called.
+        result: What it returned, see `outline`.
     """
 
     joint: Any
@@ -70,6 +73,8 @@ class Capture:
     output_names: tuple[str, ...]
     recorder: Recorder
     batch: Batch | None = None
+    arguments: Arguments | None = None
+    result: Any = None
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -173,7 +178,8 @@ def capture(
     given = [leaves[i][1] for i in at]
     batch = _batch(given, fake_mode) if dynamic_batch else None
     tensors = tuple(_empty(tensor, fake_mode, device, batch) for tensor in given)
-    paths, recorder, seen = _Paths(), Recorder(), {}
+    paths, recorder = _Paths(), Recorder()
+    seen: dict[str, Any] = {}
     late: set[str] = set()  # cast by the layer that they belong to
     layers = find_layers(model) if repeat else {}
     prefixes = tuple(f"{path}." for path, _ in layers.values())
@@ -200,8 +206,9 @@ def capture(
         # Libraries ask torch.compiler.is_compiling() before they look at the values of a tensor.
         with FusedOps(attention), torch.compiler._compile_session_context():
             result = call_with(model, state, again_args, again_kwargs)
-        outputs = _tensor_outputs(result)
+        outputs = tensors_in(result)
         seen["outputs"] = tuple(name for name, _ in outputs)
+        seen["result"] = outline(result)
         if not outputs:
             raise TraceError(f"the model returns no tensor but {type(result).__name__}: nothing can be placed")
         return tuple(tensor for _, tensor in outputs)
@@ -241,7 +248,19 @@ def capture(
         raise
     except Exception as error:
         raise explain_failure(error, paths.failed or paths.current) from error
-    return Capture(joint, parameter_names, buffer_names, input_names, seen["outputs"], recorder, batch)
+    slots = iter(range(len(at)))
+    taken = tuple(Slot(next(slots)) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves)
+    return Capture(
+        joint,
+        parameter_names,
+        buffer_names,
+        input_names,
+        seen["outputs"],
+        recorder,
+        batch,
+        Arguments(spec, taken, input_names),
+        seen["result"],
+    )
 
 
 def _copies(
@@ -295,21 +314,6 @@ def _input_name(path: tuple[Any, ...]) -> str:
     if getattr(which, "idx", 0) == 1 and rest:
         return str(getattr(rest[0], "key", rest[0])) + pytree.keystr(tuple(rest[1:]))
     return "args" + pytree.keystr(tuple(rest))
-
-
-def _tensor_outputs(result: Any) -> list[tuple[str, torch.Tensor]]:
-    """The tensors in what a model returned, with names; containers that pytree does not know are looked into."""
-    found: list[tuple[str, torch.Tensor]] = []
-    for path, leaf in pytree.tree_flatten_with_path(result)[0]:
-        name = pytree.keystr(path)
-        if isinstance(leaf, torch.Tensor):
-            found.append((f"output{name}", leaf))
-        elif isinstance(leaf, Mapping):
-            found.extend((f"output{name}{inner[6:]}", tensor) for inner, tensor in _tensor_outputs(dict(leaf)))
-        elif hasattr(leaf, "__dataclass_fields__"):
-            fields = {key: getattr(leaf, key) for key in leaf.__dataclass_fields__}
-            found.extend((f"output{name}{inner[6:]}", tensor) for inner, tensor in _tensor_outputs(fields))
-    return found
 
 
 def _changes_buffers(model: nn.Module) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from berthage_torch.errors import TraceError
 from berthage_torch.graph import LocalMap, Node, Placements, Ref, Region, TensorMeta, with_inputs
-from berthage_torch.marks import Declared, Recorder, cotangents, derived_gradients
+from berthage_torch.marks import Body, Declared, Recorder, cotangents, derived_gradients
 
 __all__ = ["MARK", "Loose", "collapse", "replace_refs"]
 
@@ -90,6 +90,8 @@ def _collapse_one(loose: Loose, nodes: list[Node], declared: Declared, marks: di
             [declared.outputs[p] for p in out_order],
             ahead + 1 if grad_ins else -1,
             some.path,
+            (in_order, out_order),
+            declared.body,
         )
     )
     gone = {*forward, *ins.values(), *outs.values(), *backward, *grad_outs.values(), *grad_ins.values()}
@@ -116,6 +118,8 @@ def _collapse_one(loose: Loose, nodes: list[Node], declared: Declared, marks: di
             [gradients[p] for p in gin_order],
             ahead,
             some.path,
+            (gout_order, gin_order),
+            declared.body,
         )
     )
     for k, position in enumerate(gin_order):
@@ -182,6 +186,8 @@ def _owner(
     outputs: Iterable[Placements],
     pair: int,
     path: str,
+    positions: tuple[list[int], list[int]],
+    run: Body | None,
 ) -> Node:
     inner, where = region
     ins: list[Placements | None] = list(inputs)
@@ -202,7 +208,12 @@ def _owner(
             path=path,
             batch_dims=tuple(d[r.output] for d, r in zip(dims, results, strict=True)) if all(dims) else (),
             local_map=LocalMap(
-                tuple(ins), tuple(outs), Region(tuple(inner), tuple(where[ref] for ref in results)), pair
+                tuple(ins),
+                tuple(outs),
+                Region(tuple(inner), tuple(where[ref] for ref in results)),
+                pair,
+                (tuple(positions[0]), tuple(positions[1])),
+                run,
             ),
         )
     )

@@ -1,0 +1,1 @@
+"""Plans carried out: lowered to what one rank runs, as modules that train."""
