@@ -18,6 +18,10 @@ from .placed import PlannedEdge, PlannedNode
 from .settings import Settings, constraints_of
 
 if TYPE_CHECKING:
+    from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from berthage_torch.applying.module import ParallelModule
     from berthage_torch.searching.building import BuiltProblem
     from berthage_torch.searching.constraints import Constraints
     from berthage_torch.searching.run import SearchResult
@@ -176,6 +180,18 @@ class Plan:
         from .repricing import reprice
 
         return reprice(self, **changes)
+
+    def apply(
+        self, model: nn.Module, inputs: Any = None, *, device_mesh: DeviceMesh | None = None, **settings: Any
+    ) -> ParallelModule:
+        """A module that runs ``model`` as this plan says; see `berthage_torch.apply_plan`, which takes the same.
+
+        Raises:
+            ApplyError: The plan is for another mesh, model or shape; the message names the difference.
+        """
+        from berthage_torch.applying.module import apply_plan
+
+        return apply_plan(self, model, inputs, device_mesh=device_mesh, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, atomically."""
