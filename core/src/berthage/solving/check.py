@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from berthage.errors import InvalidProblemError
+from berthage.errors import InvalidProblemError, PluginError
 from berthage.evaluation import evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
 from berthage.solving.context import SolveContext
 from berthage.solving.results import Infeasibility, Limit, Reason, SolverOutcome, Termination, relative_gap
 
-__all__ = ["PROOF_TOLERANCE", "CheckedOutcome", "check_outcome", "integral_bound"]
+__all__ = ["PROOF_TOLERANCE", "CheckedOutcome", "check_outcome", "check_shape", "integral_bound"]
 
 PROOF_TOLERANCE = 1e-9
 """Relative gap within which an assignment counts as proved optimal when no larger gap was asked for."""
@@ -40,6 +41,20 @@ def integral_bound(bound: float) -> float:
     if not math.isfinite(bound) or abs(bound) >= 2.0**52:
         return bound
     return max(bound, float(math.ceil(bound - 1e-6 - 1e-9 * abs(bound))))
+
+
+def check_shape(solver: str, outcome: SolverOutcome) -> None:
+    """Refuse an outcome whose fields are of the wrong kind; solvers need not be type-checked."""
+    wanted: dict[str, tuple[type, ...]] = {
+        "termination": (Termination,),
+        "bound": (int, float, np.integer, np.floating),
+        "stats": (Mapping,),
+        "infeasibility": (Infeasibility, type(None)),
+    }
+    for field, kinds in wanted.items():
+        value = getattr(outcome, field)
+        if not isinstance(value, kinds):
+            raise PluginError(f"solver {solver!r} returned an outcome whose {field} is {value!r}")
 
 
 def check_outcome(problem: PlacementProblem, outcome: SolverOutcome, context: SolveContext) -> CheckedOutcome:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol
 
@@ -16,9 +14,9 @@ from berthage.errors import BerthageError, OptionError, PluginError
 from berthage.evaluation import evaluate
 from berthage.problem.arrays import Int32Array
 from berthage.problem.model import PlacementProblem
-from berthage.registry import Registry, SolverInfo, build_options, load_registry
+from berthage.registry import Capability, Registry, SolverInfo, build_options, load_registry
 from berthage.solving.chain import Reduction, ReductionChain, run_chain
-from berthage.solving.check import CheckedOutcome, check_outcome, exact_sum, integral_bound
+from berthage.solving.check import CheckedOutcome, check_outcome, check_shape, exact_sum, integral_bound
 from berthage.solving.context import Clock, RunContext, SolveContext
 from berthage.solving.infeasibility import (
     clashing_constraints,
@@ -26,6 +24,8 @@ from berthage.solving.infeasibility import (
     feasibility_problem,
     static_infeasibility,
 )
+from berthage.solving.interrupts import interruptible
+from berthage.solving.least_limit import with_least_limit
 from berthage.solving.params import Progress, SolveParams
 from berthage.solving.results import (
     Infeasibility,
@@ -107,7 +107,7 @@ def solve(
     registry = registry or load_registry()
     named = _named(solver, options, registry)
     run = _Run(problem, params, named, registry)
-    with _interruptible(run.clock):
+    with interruptible(run.clock):
         return run.result(presolve, certify)
 
 
@@ -255,7 +255,7 @@ class _Run:
             raise PluginError(f"solver {self.named.name!r} failed: {type(error).__name__}: {error}") from error
         if not isinstance(outcome, SolverOutcome):
             raise PluginError(f"solver {self.named.name!r} returned {type(outcome).__name__}, not a SolverOutcome")
-        _check_shape(self.named.name, outcome)
+        check_shape(self.named.name, outcome)
         for key, value in outcome.stats.items():
             before = self.stats.get(key)
             both = isinstance(value, int | float) and isinstance(before, int | float) and not isinstance(value, bool)
@@ -350,26 +350,43 @@ class _Run:
                 witness.append(run.whole.best_assignment)
             return None if feasible is None else not feasible
 
+        def softly(trial: PlacementProblem) -> SolveResult | None:
+            found = None
+            for named in (self.named, *_exact_solvers(self.registry, self.named.name)):
+                if (left := deadline.remaining()) <= 0.0 or self.clock.interrupted:
+                    break
+                params = SolveParams(time_limit=left / 2, seed=self.params.seed)  # the next may know better
+                with suppress(BerthageError):
+                    result = _Run(trial, params, named, self.registry).result(presolve, None)
+                    found = result if result.assignment is not None else found
+                    if result.termination.reason is Reason.OPTIMAL:
+                        break
+            return found
+
         with self.clock.phase("explain"):
             named = known.constraints if known is not None else ()
-            if named and set(named) <= base_names and infeasible(named):
-                return checked
+            met = bool(named) and set(named) <= base_names and infeasible(named)
             everything = True if known is not None else infeasible(sorted(base_names))
             if witness and self.params.cutoff is None:  # the second opinion shows that the first was wrong
                 return check_outcome(self.problem, SolverOutcome(checked.termination, witness[0]), self.whole)
-            clash = clashing_constraints([n for n in names if n in base_names], infeasible) if everything else None
-        found = known
-        if everything is False and self.params.cutoff is not None:
-            found = Infeasibility(
-                f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
-            )
-        elif clash and known is not None:
-            found = replace(known, constraints=clash, detail=f"{describe_clash(self.problem, clash)}: {known.detail}")
-        elif clash is not None and known is None:
-            found = Infeasibility(f"{self.named.name} finds that {describe_clash(self.problem, clash)}", clash)
-        elif known is None:
-            found = Infeasibility(checked.termination.detail or f"{self.named.name} finds no assignment", names)
-        assert found is not None  # one of the cases above
+            clash = None
+            if everything and not met:
+                clash = clashing_constraints([n for n in names if n in base_names], infeasible)
+            found = known
+            if everything is False and self.params.cutoff is not None:
+                found = Infeasibility(
+                    f"no assignment costs {self.params.cutoff} or less (the constraints alone can be met)"
+                )
+            elif clash and known is not None:
+                detail = f"{describe_clash(self.problem, clash)}: {known.detail}"
+                found = replace(known, constraints=clash, detail=detail)
+            elif clash is not None and known is None:
+                found = Infeasibility(f"{self.named.name} finds that {describe_clash(self.problem, clash)}", clash)
+            elif known is None:
+                found = Infeasibility(checked.termination.detail or f"{self.named.name} finds no assignment", names)
+            assert found is not None  # one of the cases above
+            if met or clash:
+                found = with_least_limit(self.problem, found, softly)
         return replace(checked, infeasibility=found, termination=Termination(Reason.INFEASIBLE, detail=found.detail))
 
     def _feasible(self, presolve: bool | Sequence[str | Reduction]) -> bool | None:
@@ -420,20 +437,6 @@ _SEVERITY = (
 )
 
 
-def _check_shape(solver: str, outcome: SolverOutcome) -> None:
-    """Refuse an outcome whose fields are of the wrong kind; solvers need not be type-checked."""
-    wanted: dict[str, tuple[type, ...]] = {
-        "termination": (Termination,),
-        "bound": (int, float, np.integer, np.floating),
-        "stats": (Mapping,),
-        "infeasibility": (Infeasibility, type(None)),
-    }
-    for field, kinds in wanted.items():
-        value = getattr(outcome, field)
-        if not isinstance(value, kinds):
-            raise PluginError(f"solver {solver!r} returned an outcome whose {field} is {value!r}")
-
-
 def _loosened(cutoff: int | float | None, error: float) -> int | float | None:
     """A cutoff that rounding in a reduction cannot make too strict; the exact one is applied after lifting."""
     return cutoff if cutoff is None or error == 0.0 else cutoff + error
@@ -450,6 +453,14 @@ def _params(params: SolveParams | None, shortcuts: Mapping[str, Any]) -> SolvePa
     return replace(params or SolveParams(), **shortcuts)
 
 
+def _exact_solvers(registry: Registry, but: str) -> Iterator[_Named]:
+    """Other solvers here that find the optimum under soft budgets."""
+    able = {Capability.EXACT, Capability.LINEAR_BUDGETS, Capability.INTERVAL_BUDGETS, Capability.SOFT_BUDGETS}
+    for info in registry.solvers:
+        if able <= info.capabilities and info.name != but and not registry.unavailable_reason(info):
+            yield _named(info.name, None, registry)
+
+
 def _named(solver: str | Solver | Callable[..., SolverOutcome], options: Any, registry: Registry) -> _Named:
     if isinstance(solver, str):
         info: SolverInfo = registry.solver(solver)
@@ -463,30 +474,3 @@ def _named(solver: str | Solver | Callable[..., SolverOutcome], options: Any, re
         )
     name = getattr(solver, "name", None) or getattr(solver, "__name__", None) or type(solver).__name__
     return _Named(str(name), str(getattr(solver, "version", "")), run, options)
-
-
-@contextmanager
-def _interruptible(clock: Clock) -> Iterator[None]:
-    """First Ctrl-C asks the solver to stop; a second, or one that the solver would not notice, raises.
-
-    Signals reach the main thread only; elsewhere nothing is installed.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(signum: int, frame: object) -> None:
-        soon = clock.finishing or (not clock.interrupted and clock.polled_lately())
-        clock.interrupted = True
-        if not soon:
-            raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # the program has its own way with Ctrl-C: leave it alone
-        yield
-        return
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
