@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from berthage import ClassedTable, DenseTable
+from berthage import ClassedTable, CostTable, DenseTable, LazyTable
+from berthage.problem import CostOracle
 from berthage_nccl import Mesh
 from berthage_nccl.placements import REPLICATE
 from berthage_torch.graph import LocalMap, Node, Ref, TensorMeta
@@ -16,7 +17,7 @@ from .rules import OneDim
 from .strategies import Int8, Int32, Strategies
 from .work import Floats, is_free, work
 
-__all__ = ["CostModelLike", "Pricer", "is_contiguous"]
+__all__ = ["CostModelLike", "LazyCostModelLike", "Pricer", "is_contiguous"]
 
 
 class CostModelLike(Protocol):
@@ -45,23 +46,50 @@ class CostModelLike(Protocol):
         """``float64[S, T]`` microseconds of changing placements; inf where impossible."""
 
 
+@runtime_checkable
+class LazyCostModelLike(CostModelLike, Protocol):
+    """A cost model that can price redistributions one by one as well."""
+
+    def redistribution(
+        self,
+        mesh: Mesh,
+        shape: tuple[int, ...],
+        itemsize: int,
+        sources: Int8,
+        targets: Int8,
+        contiguous: bool = True,
+    ) -> CostOracle:
+        """What `redistribute` says and, for any change, ``transition_us``; priced on demand, with lower bounds."""
+
+
+@runtime_checkable
+class PricesProducts(Protocol):
+    """What a cost model may be able to do as well: matrix products by their shapes, not by FLOPs and bytes alone."""
+
+    def products(self, shapes: npt.ArrayLike, dtype: str) -> Floats:
+        """Microseconds of products ``[..., 4]``: batch, m, n, k."""
+
+
 class Pricer:
     """Prices on one mesh with one cost model; what it remembers belongs to it.
 
     Args:
         mesh: The mesh.
         cost_model: Where prices come from.
+        lazy: Whether redistributions are priced only when somebody asks, if the cost model can: the tables are then
+            lazy ones. The prices are the same.
 
     Attributes:
         key: Everything that the prices depend on: the cost model's key and the mesh.
     """
 
-    def __init__(self, mesh: Mesh, cost_model: CostModelLike) -> None:
+    def __init__(self, mesh: Mesh, cost_model: CostModelLike, *, lazy: bool = False) -> None:
         self.mesh = mesh
         self.cost_model = cost_model
+        self.lazy = lazy
         self.key = f"{cost_model.key} {mesh.names} {mesh.sizes}"
         self._compute: dict[Strategies, Floats] = {}
-        self._dense: dict[Any, DenseTable] = {}
+        self._inner: dict[Any, CostTable] = {}
         self._classed: dict[Any, ClassedTable] = {}
 
     def compute(self, strategies: Strategies) -> Floats:
@@ -101,11 +129,19 @@ class Pricer:
         full = (key, rows.tobytes(), columns.tobytes())
         found = self._classed.get(full)
         if found is None:
-            if key not in self._dense:
-                self._dense[key] = DenseTable(self.redistribution(meta, sources, targets))
-            found = ClassedTable(self._dense[key], rows, columns)
+            if key not in self._inner:
+                self._inner[key] = self._between(meta, sources, targets)
+            found = ClassedTable(self._inner[key], rows, columns)
             self._classed[full] = found
         return found
+
+    def _between(self, meta: TensorMeta, sources: Int8, targets: Int8) -> CostTable:
+        if self.lazy and isinstance(self.cost_model, LazyCostModelLike):
+            contiguous = is_contiguous(meta)
+            return LazyTable(
+                self.cost_model.redistribution(self.mesh, meta.shape, meta.itemsize, sources, targets, contiguous)
+            )
+        return DenseTable(self.redistribution(meta, sources, targets))
 
     def redistribution(self, meta: TensorMeta, sources: Int8, targets: Int8) -> Floats:
         """``float64[S, T]`` microseconds from placements ``int8[S, D]`` to ``int8[T, D]``; inf where impossible.
@@ -125,7 +161,12 @@ class Pricer:
             return np.full(len(strategies), total)
         if is_free(node):
             return np.zeros(len(strategies))
-        done = work(strategies)
+        return self.work_us(work(strategies))
+
+    def work_us(self, done: Work) -> Floats:
+        """Microseconds of some work, ``float64[L]``."""
+        if done.shapes is not None and isinstance(self.cost_model, PricesProducts):
+            return np.array(self.cost_model.products(done.shapes, done.dtype), dtype=np.float64)
         dtype = done.dtype if done.matmul else "float32"  # only matrix products have a rate for each dtype
         return np.array(self.cost_model.compute(done.flops, done.bytes, dtype, done.matmul), dtype=np.float64)
 
@@ -150,9 +191,7 @@ def _region_us(pricer: Pricer, strategies: Strategies, region: LocalMap) -> floa
         if is_free(node):
             continue
         whole = _replicated(node, tuple(_inside(region, ref) for ref in node.inputs), strategies.mesh)
-        done = work(whole)
-        dtype = done.dtype if done.matmul else "float32"
-        total += float(pricer.cost_model.compute(done.flops / ranks, done.bytes / ranks, dtype, done.matmul)[0])
+        total += float(pricer.work_us(work(whole).share(ranks))[0])
     return total
 
 
