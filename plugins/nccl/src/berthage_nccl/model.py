@@ -56,6 +56,7 @@ class CostModel:
         self.profile = profile
         self.overrides = dict(overrides or {})
         self.transition_us = 1.0
+        self._profile_key = ""
         self._fabrics: dict[DimFabric, FabricPrices] = {}
         self._tables: dict[_TableKey, PathTable] = {}
 
@@ -67,7 +68,8 @@ class CostModel:
     @property
     def key(self) -> str:
         """A digest of everything that the prices depend on."""
-        text = f"{self.profile.key} {sorted(self.overrides.items(), key=lambda item: item[0])} {self.transition_us}"
+        self._profile_key = self._profile_key or self.profile.key  # a profile is frozen, and its digest takes a while
+        text = f"{self._profile_key} {sorted(self.overrides.items(), key=lambda item: item[0])} {self.transition_us}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def with_network(self, family: str) -> CostModel:
