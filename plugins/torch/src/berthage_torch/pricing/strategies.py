@@ -22,7 +22,16 @@ from berthage_torch.graph import LocalMap, Node, OpGraph, Ref, TensorMeta, resol
 
 from .rules import OneDim, one_dim
 
-__all__ = ["MissingRuleWarning", "Strategies", "StrategySpace", "alike", "classes_of", "combined", "metas_of"]
+__all__ = [
+    "MissingRuleWarning",
+    "Strategies",
+    "StrategySpace",
+    "alike",
+    "can_be_placed",
+    "classes_of",
+    "combined",
+    "metas_of",
+]
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -139,20 +148,27 @@ class StrategySpace:
         metas, key = metas_of(graph, node), alike(graph, node)
         found = self._spaces.get(key)
         if found is None:
-            found = self._make(node, metas)
-            if self.keep is not None and node.local_map is None:
-                found = found.take(np.flatnonzero(self.keep(found)))
+            if node.local_map is not None:
+                found = _declared(node, metas, node.local_map, self.mesh)
+            else:
+                found = self.offered(product(node, metas, self.mesh, self.single(graph, node)))
             self._spaces[key] = found
         return found
 
-    def _make(self, node: Node, metas: tuple[TensorMeta, ...]) -> Strategies:
-        if node.local_map is not None:
-            return _declared(node, metas, node.local_map, self.mesh)
-        single = one_dim(node, metas)
-        if single.source == "missing" and node.op not in self._missing:
-            self._missing.add(node.op)
-            warnings.warn(f"{node.op} has no sharding rule and is replicated", MissingRuleWarning, stacklevel=4)
-        return product(node, metas, self.mesh, single)
+    def offered(self, strategies: Strategies) -> Strategies:
+        """Without the labels that `keep` leaves out."""
+        return strategies if self.keep is None else strategies.take(np.flatnonzero(self.keep(strategies)))
+
+    def single(self, graph: OpGraph, node: Node) -> OneDim:
+        """The strategies of a node, no `local_map` region, on one mesh dimension; warns as `of` does."""
+        key = alike(graph, node)
+        if key not in self._one_dim:
+            found = one_dim(node, metas_of(graph, node))
+            if found.source == "missing" and node.op not in self._missing:
+                self._missing.add(node.op)
+                warnings.warn(f"{node.op} has no sharding rule and is replicated", MissingRuleWarning, stacklevel=4)
+            self._one_dim[key] = found
+        return self._one_dim[key]
 
 
 def product(node: Node, metas: tuple[TensorMeta, ...], mesh: Mesh, single: OneDim) -> Strategies:
@@ -213,6 +229,12 @@ def _sizes_fit(
                 local = np.concatenate([full, last], axis=1)
             filled &= (local > 0).all(axis=1)
     return filled, even
+
+
+def can_be_placed(meta: TensorMeta, placements: Int8, mesh: Mesh) -> npt.NDArray[np.bool_]:
+    """``bool[L]``: whether a tensor can have these placements ``int8[L, D]``: no empty shard, no mixed reduction."""
+    filled, _ = _sizes_fit([meta], placements[:, None], mesh, np.zeros(placements.shape, dtype=np.bool_))
+    return filled & _commute(placements[:, None])
 
 
 def _commute(placements: Int8) -> npt.NDArray[np.bool_]:
