@@ -29,7 +29,7 @@ KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("cost model", "berthage-nccl", ("nccl-h100", "nccl-h200", "nccl-a100", "nccl-b200")),
     ("seeder", "berthage-split", ("split-dim",)),
     ("command", "berthage-nccl", ("price", "nccl")),
-    ("command", "berthage-torch", ("search", "explain", "diff")),
+    ("command", "berthage-torch", ("search", "explain", "diff", "reprice", "profile")),
 )
 """(kind, distribution, names) of the plugins that are kept beside core, for installation hints."""
 

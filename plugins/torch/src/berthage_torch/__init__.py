@@ -11,22 +11,27 @@ if TYPE_CHECKING:
     from .applying.module import ParallelModule, apply_plan
     from .errors import ApplyError, TraceError
     from .graph import OpGraph
-    from .marks import hint, local_map
-    from .plans.costs import Collective, CostRow
-    from .plans.placed import PlannedEdge, PlannedNode, Step
+    from .marks import hint, local_map, with_sharding_constraint
     from .plans.comparing import Change, CostChange, Difference
+    from .plans.costs import Collective, CostRow
+    from .plans.explaining import Alternative, Explanation
+    from .plans.placed import PlannedEdge, PlannedNode, Step
     from .plans.plan import Plan
-    from .plans.settings import Origin, Settings
     from .plans.planning import make_plan
+    from .plans.repricing import Repriced
+    from .plans.retracing import Misfit
+    from .plans.settings import Origin, Settings
     from .policy import MixedPrecision
     from .pricing.pricer import Pricer
     from .pricing.strategies import MissingRuleWarning
     from .searching.building import BuiltProblem, build_problem
-    from .searching.constraints import Constraints
+    from .searching.constraints import Constraints, PeakMemory
+    from .searching.memory import MemoryTimeline, memory_of
     from .searching.run import SearchResult, run_search, search
     from .tracing.trace_step import at_batch, trace
 
 __all__ = [
+    "Alternative",
     "ApplyError",
     "BuiltProblem",
     "Change",
@@ -35,15 +40,20 @@ __all__ = [
     "CostChange",
     "CostRow",
     "Difference",
+    "Explanation",
+    "MemoryTimeline",
+    "Misfit",
     "MissingRuleWarning",
     "MixedPrecision",
     "OpGraph",
     "Origin",
     "ParallelModule",
+    "PeakMemory",
     "Plan",
     "PlannedEdge",
     "PlannedNode",
     "Pricer",
+    "Repriced",
     "SearchResult",
     "Settings",
     "Step",
@@ -54,16 +64,17 @@ __all__ = [
     "hint",
     "local_map",
     "make_plan",
+    "memory_of",
     "run_search",
     "search",
     "trace",
+    "with_sharding_constraint",
 ]
 
 _HOME: Final = MappingProxyType(
     {
+        "Alternative": "plans.explaining",
         "ApplyError": "errors",
-        "ParallelModule": "applying.module",
-        "apply_plan": "applying.module",
         "BuiltProblem": "searching.building",
         "Change": "plans.comparing",
         "Collective": "plans.costs",
@@ -71,26 +82,35 @@ _HOME: Final = MappingProxyType(
         "CostChange": "plans.comparing",
         "CostRow": "plans.costs",
         "Difference": "plans.comparing",
+        "Explanation": "plans.explaining",
+        "Misfit": "plans.retracing",
+        "MemoryTimeline": "searching.memory",
         "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",
         "Origin": "plans.settings",
+        "ParallelModule": "applying.module",
+        "PeakMemory": "searching.constraints",
         "Plan": "plans.plan",
         "PlannedEdge": "plans.placed",
         "PlannedNode": "plans.placed",
         "Pricer": "pricing.pricer",
+        "Repriced": "plans.repricing",
         "SearchResult": "searching.run",
         "Settings": "plans.settings",
         "Step": "plans.placed",
         "TraceError": "errors",
+        "apply_plan": "applying.module",
         "at_batch": "tracing.trace_step",
         "build_problem": "searching.building",
         "hint": "marks",
         "local_map": "marks",
         "make_plan": "plans.planning",
+        "memory_of": "searching.memory",
         "run_search": "searching.run",
         "search": "searching.run",
         "trace": "tracing.trace_step",
+        "with_sharding_constraint": "marks",
     }
 )
 

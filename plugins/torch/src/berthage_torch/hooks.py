@@ -18,6 +18,12 @@ def berthage_commands() -> list[CommandInfo]:
         CommandInfo("explain", "Say what a plan does and costs.", f"{commands}.plans:explain", requires=needs),
         CommandInfo("diff", "Compare two plans.", f"{commands}.plans:diff", requires=needs),
         CommandInfo(
+            "reprice",
+            "Price a plan at other shapes or by another cost model.",
+            f"{commands}.plans:reprice",
+            requires=(*needs, "torch"),
+        ),
+        CommandInfo(
             "profile", "Run a matrix of searches.", f"{commands}.profiling:profile", requires=(*needs, "torch")
         ),
     ]

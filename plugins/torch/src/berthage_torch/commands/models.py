@@ -15,8 +15,11 @@ from torch import nn
 from berthage import InvalidProblemError
 from berthage_torch.models import zoo
 from berthage_torch.models.spec import ModelSpec
+from berthage_torch.plans.plan import Plan
+from berthage_torch.plans.retracing import unknown_model
+from berthage_torch.plans.settings import Origin
 
-__all__ = ["model_of"]
+__all__ = ["again", "model_of"]
 
 
 def model_of(name: str, sizes: Mapping[str, str]) -> tuple[nn.Module | ModelSpec, Any]:
@@ -55,6 +58,30 @@ def model_of(name: str, sizes: Mapping[str, str]) -> tuple[nn.Module | ModelSpec
     raise InvalidProblemError(
         f"--model {name}: the function returns a module and its inputs, (module, inputs), not {type(made).__name__}"
     )
+
+
+def again(plan: Plan, name: str | None, sizes: Mapping[str, str]) -> dict[str, Any]:
+    """The model of a plan as `retrace` takes it.
+
+    Args:
+        plan: The plan.
+        name: What ``--model`` names; None for the zoo's model that the plan is of. Code that a plan names is not run.
+        sizes: Sizes or arguments that differ from the plan's, as text.
+
+    Raises:
+        UnknownNameError: No such model.
+        InvalidProblemError: The plan does not say how its model is made, or needs it to be named.
+    """
+    origin = plan.settings.origin
+    if name is None and (not origin.name or ":" in origin.name):
+        raise InvalidProblemError(unknown_model(plan))
+    name = name or origin.name
+    kept = {key: str(value) for key, value in origin.sizes.items()} if name == origin.name else {}
+    made, inputs = model_of(name, {**kept, **sizes})
+    if isinstance(made, ModelSpec):
+        zoo_model = ":" not in name
+        return {"model": made, "origin": None if zoo_model else Origin(name, {**kept, **sizes})}
+    return {"model": made, "inputs": inputs, "origin": Origin(name, {**kept, **sizes})}
 
 
 @contextmanager

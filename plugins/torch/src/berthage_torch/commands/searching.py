@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from berthage_torch.commands import words
 from berthage_torch.commands.demands import memory_of, overridden, placement_pairs
 from berthage_torch.commands.documents import search_document
 from berthage_torch.commands.models import model_of
+from berthage_torch.commands.telling import progress, spoken_warnings
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
 from berthage_torch.plans.settings import Origin
@@ -159,7 +157,7 @@ def search(
     mesh = Mesh.parse(mesh_text)
     wanted = _Wanted(json_path, plan_path, problem_path)
     _check_files(wanted, registry)
-    with stdout_to_stderr(), _spoken_warnings(), _progress() as tell:
+    with stdout_to_stderr(), spoken_warnings(), progress() as tell:
         tell("model")
         module, inputs = model_of(model, pairs_to_mapping(sizes, "--size"))
 
@@ -254,32 +252,3 @@ def _observed(params: SolveParams, solver: str, tell: Callable[[str], None]) -> 
         tell(f"{solver}: {known}")
 
     return replace(params, observer=observe)
-
-
-@contextmanager
-def _spoken_warnings() -> Iterator[None]:
-    """Warnings, an operation without a rule for one, as a line each instead of a place in our code."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        try:
-            yield
-        finally:
-            for text in dict.fromkeys(str(warning.message) for warning in caught if _ours(warning.category)):
-                click.echo(f"warning: {text}", err=True)
-
-
-def _ours(category: type[Warning]) -> bool:
-    """Whether a warning is for the user of this command, and not for developers of some library."""
-    return category.__module__.startswith("berthage")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Tell the phase on standard error when it is a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda phase: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("", spinner="line") as status:
-        yield lambda phase: status.update(phase)

@@ -9,22 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from berthage.cli import words
-from berthage_torch.plans.comparing import Change, CostChange
-from berthage_torch.plans.placed import PlannedEdge, PlannedNode
+from berthage_torch.plans.placed import PlannedEdge
 from berthage_torch.plans.plan import Plan
 
-__all__ = [
-    "change_lines",
-    "cost_lines",
-    "dearest_moves",
-    "edges_document",
-    "edges_of",
-    "node_lines",
-    "over_layers",
-    "parameters",
-    "summary_lines",
-    "us",
-]
+__all__ = ["dearest_moves", "edges_document", "mesh", "over_layers", "parameters", "summary_lines", "us"]
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?=[./]|$)")
 
@@ -59,6 +47,11 @@ def us(value: float) -> str:
     return f"{value:,.1f} us"
 
 
+def mesh(plan: Plan) -> str:
+    """Its mesh, ``dp=8, tp=8``."""
+    return ", ".join(f"{name}={size}" for name, size in plan.mesh.items())
+
+
 def parameters(plan: Plan) -> list[ParameterRow]:
     """The parameters by name and placement."""
     counts: dict[tuple[str, str], int] = defaultdict(int)
@@ -86,14 +79,14 @@ def collectives(edge: PlannedEdge) -> str:
 
 def summary_lines(plan: Plan, moves: int = 8) -> Iterator[str]:
     """A plan in some lines: how good it is, where its time goes, parameters, and the dearest moves."""
-    mesh = ", ".join(f"{name}={size}" for name, size in plan.mesh.items())
     moved = sum(edge.us > 0.0 for edge in plan.edges)
-    yield f"plan       {plan.model} on {mesh}, prices of {plan.cost_model[0]}"
+    yield f"plan       {plan.model} on {mesh(plan)}, prices of {plan.cost_model[0]}"
     yield f"objective  {us(plan.objective)} a step"
     yield f"bound      {us(plan.bound) if plan.bound > -math.inf else '-'}, gap {words.gap(plan.relative_gap)}"
     yield f"proof      {plan.termination.replace('_', ' ')}, by {plan.solver}"
     yield f"compute    {us(plan.compute_us)}"
     yield f"moves      {us(plan.communication_us)} in {words.count(moved, 'move')}"
+    yield from _kind_lines(plan)
     yield f"hash       {plan.placement_hash()}"
     rows = parameters(plan)
     if rows:
@@ -112,24 +105,20 @@ def summary_lines(plan: Plan, moves: int = 8) -> Iterator[str]:
         yield f"{'':>17}       {move.before} -> {move.after}: {move.collectives or 'no collective'}"
 
 
-def node_lines(plan: Plan, node: PlannedNode) -> Iterator[str]:
-    """A node: its placements and price, and how tensors come to it and leave it."""
-    yield f"node       {node.name}"
-    yield f"operation  {node.op}, {node.phase}{f', in {node.path}' if node.path else ''}"
-    yield f"inputs     {', '.join(node.inputs) or '-'}"
-    yield f"outputs    {', '.join(node.outputs) or '-'}"
-    yield f"compute    {us(node.compute_us)}"
-    incoming, outgoing = edges_of(plan, node)
-    shared = {(edge.producer, edge.output): edge for edge in plan.edges if not edge.consumer}
-    yield f"incoming   {us(sum(edge.us for edge in incoming))}"
-    for edge in incoming:
-        copy = shared.get((edge.producer, edge.output))
-        through = f", through its copy for all users ({us(copy.us)})" if copy is not None else ""
-        yield from _edge_lines(edge, f"argument {edge.position} from {edge.producer}{_output(edge)}{through}")
-    yield f"outgoing   {us(sum(edge.us for edge in outgoing))}"
-    for edge in outgoing:
-        to = f"{edge.consumer}, argument {edge.position}" if edge.consumer else "one copy for all its users"
-        yield from _edge_lines(edge, f"to {to}{_output(edge)}")
+def _kind_lines(plan: Plan) -> Iterator[str]:
+    """What the moves consist of, by kind and mesh dimension."""
+    kinds: dict[str, dict[str, float]] = defaultdict(dict)
+    counts: dict[str, int] = defaultdict(int)
+    for row in plan.costs():
+        if row.kind != "compute":
+            name = f"{row.kind} on {row.mesh_dim}" if row.mesh_dim else row.kind
+            kinds[name][row.phase] = row.us
+            counts[name] += row.count
+    width = max(map(len, kinds), default=0)
+    for name, phases in kinds.items():
+        split = ", ".join(f"{phase} {value:,.1f}" for phase, value in phases.items() if phase)
+        total = us(math.fsum(phases.values()))
+        yield f"           {name:<{width}}  {counts[name]:>5} x  {total:>14}{f' ({split})' if split else ''}"
 
 
 def edges_document(edges: Iterable[PlannedEdge]) -> list[dict[str, object]]:
@@ -157,51 +146,3 @@ def edges_document(edges: Iterable[PlannedEdge]) -> list[dict[str, object]]:
         }
         for edge in edges
     ]
-
-
-def _output(edge: PlannedEdge) -> str:
-    return f" (output {edge.output})" if edge.output else ""
-
-
-def edges_of(plan: Plan, node: PlannedNode) -> tuple[list[PlannedEdge], list[PlannedEdge]]:
-    """What comes to a node and what leaves it."""
-    incoming = [edge for edge in plan.edges if edge.consumer == node.name]
-    return incoming, [edge for edge in plan.edges if edge.producer == node.name]
-
-
-def _edge_lines(edge: PlannedEdge, where: str) -> Iterator[str]:
-    change = edge.before if edge.before == edge.after else f"{edge.before} -> {edge.after}, {us(edge.us)}"
-    yield f"  {where}: {change}"
-    for step in edge.path:
-        by = f", {step.algorithm}" if step.algorithm else ""
-        yield f"      {step.kind} on {step.dim} -> {step.after}, {step.bytes:,} bytes, {us(step.us)}{by}"
-
-
-def cost_lines(costs: Iterable[CostChange]) -> Iterator[str]:
-    """The parts of two objectives that differ."""
-    for row in costs:
-        if row.before != row.after:
-            on = f" on {row.mesh_dim}" if row.mesh_dim else ""
-            change = f"{row.before:,.1f} -> {us(row.after)} ({row.after - row.before:+,.1f})"
-            yield f"  {row.phase} {row.kind}{on}: {change}"
-
-
-def change_lines(changes: Iterable[Change]) -> Iterator[str]:
-    """Nodes of two plans that are placed differently, with what they cost more; copies of a layer once."""
-    counts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for change in changes:
-        if change.placed_elsewhere:
-            key = (over_layers(change.name), _placed(change.before), _placed(change.after))
-            counts[key].append(change.compute_us + change.moves_us)
-    for (name, before, after), costs in counts.items():
-        times = f" x {len(costs)}" if len(costs) > 1 else ""
-        yield f"{name}{times}: {math.fsum(costs):+,.1f} us"
-        yield f"  - {before}"
-        yield f"  + {after}"
-
-
-def _placed(node: PlannedNode | None) -> str:
-    if node is None:
-        return "not there"
-    given = ", ".join(node.outputs)
-    return f"{', '.join(node.inputs)} -> {given}" if node.inputs else given

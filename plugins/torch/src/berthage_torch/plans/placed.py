@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["COLLECTIVES", "PlannedEdge", "PlannedNode", "Step"]
+__all__ = ["COLLECTIVES", "PlannedEdge", "PlannedNode", "Step", "strategy"]
 
 COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 """The kinds of steps in which ranks exchange data; all others are local."""
@@ -83,3 +83,9 @@ class PlannedNode:
     outputs: tuple[str, ...]
     compute_us: float
     group: str = ""
+
+
+def strategy(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
+    """A strategy as text, as `Strategies.name` has it."""
+    given = ", ".join(outputs)
+    return f"{', '.join(inputs)} -> {given}" if inputs else given

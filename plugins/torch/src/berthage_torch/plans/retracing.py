@@ -24,10 +24,11 @@ from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import cost_model_of
 from berthage_torch.tracing.trace_step import trace
 
+from .placed import strategy
 from .plan import Plan
 from .settings import Origin, Settings, constraints_of, inputs_of, plain, policy_of
 
-__all__ = ["Misfit", "Model", "Retraced", "check_same_nodes", "labels_of", "retrace", "strategy"]
+__all__ = ["Misfit", "Model", "Retraced", "check_same_nodes", "labels_of", "retrace", "unknown_model"]
 
 Model: TypeAlias = nn.Module | ModelSpec | tuple[nn.Module, Any]
 """A module, a model of the zoo, or a module with its inputs."""
@@ -88,6 +89,7 @@ def retrace(
     inputs: Any = None,
     sizes: Mapping[str, Any] | None = None,
     cost_model: str | CostModel | None = None,
+    origin: Origin | None = None,
     registry: Registry | None = None,
 ) -> Retraced:
     """Trace the model of a plan again.
@@ -99,6 +101,7 @@ def retrace(
         inputs: The inputs of ``model``, as `trace` takes them; None for those that come with it.
         sizes: Sizes of a zoo model that differ from the plan's.
         cost_model: Another cost model than the plan's.
+        origin: What made ``model``.
         registry: Where names are looked up.
 
     Raises:
@@ -106,7 +109,7 @@ def retrace(
         TraceError: The model cannot be traced.
     """
     prices = _prices(plan, cost_model, registry or load_registry())
-    module, inputs, origin = _model(plan, model, inputs, sizes or {})
+    module, inputs, origin = _model(plan, model, inputs, sizes or {}, origin)
     graph = trace(module, inputs, policy=policy_of(plan.settings.policy))
     check_same_nodes(plan, graph)
     settings = dataclasses.replace(plan.settings, origin=origin, inputs=inputs_of(graph))
@@ -136,39 +139,46 @@ def _prices(plan: Plan, given: str | CostModel | None, registry: Registry) -> Co
     return found
 
 
-def _model(plan: Plan, given: Model | None, inputs: Any, sizes: Mapping[str, Any]) -> tuple[nn.Module, Any, Origin]:
+def _model(
+    plan: Plan, given: Model | None, inputs: Any, sizes: Mapping[str, Any], origin: Origin | None
+) -> tuple[nn.Module, Any, Origin]:
     """The module, its inputs, and what made it."""
-    origin = plan.settings.origin
     if given is None:
-        given, origin = _from_zoo(plan, sizes)
+        given = _from_zoo(plan, sizes)
     elif sizes:
         raise InvalidProblemError("sizes are those of a model of the zoo; a model that is handed over has its own")
     if isinstance(given, ModelSpec):
-        return given.model, given.make_inputs if inputs is None else inputs, Origin(given.name, plain(given.sizes))
+        made = origin or Origin(given.name, plain(given.sizes))
+        return given.model, given.make_inputs if inputs is None else inputs, made
     module, own = given if isinstance(given, tuple) else (given, None)
     inputs = own if inputs is None else inputs
     if inputs is None:
         raise InvalidProblemError("a model needs its inputs, inputs=…")
-    return module, inputs, origin
+    return module, inputs, origin or Origin()
 
 
-def _from_zoo(plan: Plan, sizes: Mapping[str, Any]) -> tuple[ModelSpec, Origin]:
+def _from_zoo(plan: Plan, sizes: Mapping[str, Any]) -> ModelSpec:
+    origin = plan.settings.origin
+    if not origin.name or ":" in origin.name:
+        raise InvalidProblemError(unknown_model(plan))
+    try:
+        return zoo.build(origin.name, **{**origin.sizes, **sizes})
+    except UnknownNameError as error:
+        raise InvalidProblemError(f"the plan's model: {error}; hand it over, model=…, inputs=…") from None
+
+
+def unknown_model(plan: Plan) -> str:
+    """Why the model of a plan cannot be made without being named, and the way out."""
     origin = plan.settings.origin
     if not origin.name:
-        raise InvalidProblemError(
+        return (
             f"the plan does not say how its model {plan.model} is made, so its problem cannot be made again: name it, "
             "--model NAME|MODULE:FUNCTION, or hand it over, model=…, inputs=…"
         )
-    if ":" in origin.name:
-        again = " ".join(f"--size {key}={value}" for key, value in origin.sizes.items())
-        raise InvalidProblemError(
-            f"the plan is of a model that {origin.name!r} made; code that a file names is run only when you name it "
-            f"again: --model {origin.name}{' ' if again else ''}{again}, or hand it over, model=…, inputs=…"
-        )
-    try:
-        return zoo.build(origin.name, **{**origin.sizes, **sizes}), origin
-    except UnknownNameError as error:
-        raise InvalidProblemError(f"the plan's model: {error}; hand it over, model=…, inputs=…") from None
+    return (
+        f"the plan's model is what {origin.name!r} made, and code that a file names is run only when you name it too: "
+        f"--model {origin.name}, or hand the model over, model=…, inputs=…"
+    )
 
 
 def check_same_nodes(plan: Plan, graph: OpGraph) -> None:
@@ -242,12 +252,6 @@ def labels_of(plan: Plan, built: BuiltProblem) -> tuple[npt.NDArray[np.int32] | 
         first = built.problem.variable_names[int(np.flatnonzero(x < 0)[0])]
         misfits.append(Misfit(first, "", "the plan says nothing of it"))
     return (None, tuple(misfits)) if misfits else (x, ())
-
-
-def strategy(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
-    """A strategy as text, as `Strategies.name` has it."""
-    given = ", ".join(outputs)
-    return f"{', '.join(inputs)} -> {given}" if inputs else given
 
 
 def _why_not(node: Node, space: Strategies, inputs: list[list[int]], outputs: list[list[int]]) -> str:
