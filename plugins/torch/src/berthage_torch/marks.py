@@ -14,7 +14,7 @@ import torch
 from . import ops
 from .graph import Placements
 
-__all__ = ["LocalMapped", "Recorder", "hint", "local_map", "recording", "to_codes"]
+__all__ = ["LocalMapped", "Recorder", "hint", "local_map", "recording", "to_codes", "with_sharding_constraint"]
 
 _REPLICATE, _SUM, _SHARD = 0, 1, 8
 _WORDS = {"R": _REPLICATE, "P": _SUM, "P(sum)": _SUM, "P(avg)": 2, "P(max)": 3, "P(min)": 4}
@@ -201,6 +201,8 @@ class LocalMapped:
 def hint(tensor: torch.Tensor, placements: Any) -> torch.Tensor:
     """Ask for placements of a tensor in model code; returns the tensor.
 
+    A search keeps to it as to any demand, by the name ``hint NODE``, unless `Constraints.hints` is false.
+
     Args:
         tensor: Any tensor of the forward pass.
         placements: A placement for each mesh dimension, or by axis name, as in `local_map`.
@@ -210,6 +212,11 @@ def hint(tensor: torch.Tensor, placements: Any) -> torch.Tensor:
         return tensor
     recorder.hints.append(to_codes(placements))
     return recorder.mark(tensor, "hint", "pass", len(recorder.hints) - 1, 0)
+
+
+def with_sharding_constraint(tensor: torch.Tensor, placements: Any) -> torch.Tensor:
+    """`hint` under the name that users of JAX know."""
+    return hint(tensor, placements)
 
 
 def to_codes(entry: Any) -> Placements:

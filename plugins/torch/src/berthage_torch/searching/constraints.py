@@ -102,6 +102,7 @@ class Constraints:
             possible, ``(low, high)`` in bytes, or the same as a share of all parameters when ``high`` is a float of at
             most 1.
         peak_memory: What a rank may hold at any instant; a number is the limit of a `PeakMemory`.
+        hints: Whether what model code says with `hint` holds.
     """
 
     inputs: Mapping[str, Wanted] = field(default_factory=_nothing)
@@ -109,6 +110,7 @@ class Constraints:
     pins: Mapping[str, Wanted] = field(default_factory=_nothing)
     parameter_memory: Limits | None = None
     peak_memory: PeakMemory | float | None = None
+    hints: bool = True
 
     def __post_init__(self) -> None:
         for side in _PLACED:
@@ -136,6 +138,7 @@ class Constraints:
         pins: Mapping[str, Wanted] = MappingProxyType({}),
         parameter_memory: Limits | None = None,
         peak_memory: PeakMemory | float | None = None,
+        hints: bool | None = None,
     ) -> Constraints:
         """These demands and more; one that is there under the same name is replaced."""
         return Constraints(
@@ -144,6 +147,7 @@ class Constraints:
             pins={**self.pins, **pins},
             parameter_memory=self.parameter_memory if parameter_memory is None else parameter_memory,
             peak_memory=self.peak_memory if peak_memory is None else peak_memory,
+            hints=self.hints if hints is None else hints,
         )
 
     def without(self, *names: str) -> Constraints:
@@ -173,6 +177,7 @@ class Constraints:
             **placed,
             parameter_memory=None if name == PARAMETER_MEMORY else self.parameter_memory,
             peak_memory=None if name == PEAK_MEMORY else self.peak_memory,
+            hints=self.hints,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -184,6 +189,7 @@ class Constraints:
             **{side: dict(getattr(self, side)) for side in _PLACED},
             "parameter_memory": self.parameter_memory,
             "peak_memory": dataclasses.asdict(peak) if isinstance(peak, PeakMemory) else None,
+            "hints": self.hints,
         }
         with atomic_write(path) as stream:
             stream.write((json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
@@ -205,6 +211,7 @@ class Constraints:
                 **{side: document[side] for side in _PLACED},
                 parameter_memory=(float(memory[0]), float(memory[1])) if isinstance(memory, list) else memory,
                 peak_memory=peak,
+                hints=bool(document["hints"]),
             )
         except InvalidProblemError:
             raise

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from berthage import InvalidProblemError, ProblemBuilder
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
-from berthage_torch.graph import Node, OpGraph, names_node
+from berthage_torch.graph import Node, OpGraph, names_node, resolve_placements
 from berthage_torch.pricing.strategies import Int8, Strategies
 
 from .constraints import PARAMETER_MEMORY, Constraints, Wanted
@@ -106,7 +106,7 @@ def apply_constraints(
 ) -> None:
     """Add the constraints of a training step and those of a person.
 
-    A gradient is placed as its parameter (or input), a tangent as its output.
+    A gradient is placed as its parameter or input, a tangent as its output, what model code gave a `hint` as that says.
 
     Args:
         constraints: The person's.
@@ -128,6 +128,10 @@ def apply_constraints(
 
     for fqn, gradient in graph.gradient_nodes.items():
         once("gradient", graph.parameters[fqn], "outputs", gradient, "inputs", f"gradient of {fqn} placed like it")
+    given = {nodes[i].fqn: i for i in graph.inputs}
+    for node in nodes:
+        if node.role == "input-gradient" and node.fqn in given:
+            once("input", given[node.fqn], "outputs", node.index, "inputs", f"gradient of {node.fqn} placed like it")
     for output, tangent in graph.tangents.items():
         name = f"tangent of {nodes[output].fqn or nodes[output].name} placed like it"
         once("tangent", output, "inputs", tangent, "outputs", name)
@@ -146,14 +150,28 @@ def apply_constraints(
         (node, "outputs", wanted, f"pin {node.name}")
         for node, _, wanted in matching(constraints.pins, placed, "node or parameter")
     ]
+    if constraints.hints:
+        demands += [
+            (node, "outputs", _hinted(node, mesh), f"hint {node.name}") for node in nodes if node.hint is not None
+        ]
     taken: set[tuple[int, str, str]] = set()
     for node, side, wanted, name in demands:
-        key = (int(variable[node.index]), side, str(wanted))
+        kind, _, _ = name.partition(" ")
+        key = (int(variable[node.index]), kind, str(wanted))
         if key not in taken:  # copies of a layer share their variable: once is enough
             taken.add(key)
             applier.demand(node, side, wanted, name)
     if constraints.parameter_memory is not None:
         _parameter_memory(constraints.parameter_memory, applier)
+
+
+def _hinted(node: Node, mesh: Mesh) -> str:
+    """What model code asks for."""
+    assert node.hint is not None  # by the caller
+    try:
+        return codes.format(resolve_placements(node.hint, mesh.names))
+    except ValueError as error:
+        raise InvalidProblemError(f"hint {node.name}: {error}") from None
 
 
 def _parameter_memory(demand: str | tuple[float, float], applier: _Applier) -> None:
