@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from berthage import InvalidProblemError, Registry, UnknownNameError, load_registry
+from berthage.cli.common import output_file
 from berthage.files import atomic_write
 from berthage_nccl.fit.accuracy import ErrorRow, errors, table
 from berthage_nccl.fit.build import Fitted, fit_profile, fold_errors
@@ -161,7 +162,7 @@ def nccl() -> None:
 @click.option("--keep-curves", is_flag=True, help="Keep the base's curves where nothing new was measured.")
 @click.option("--folds", type=click.IntRange(min=2), metavar="K", help="Also price every size by a fit without it.")
 @click.option("--mixed", is_flag=True, help="In --folds, mix sources as a profile does by default.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the profile here.")
+@click.option("--out", type=output_file, metavar="FILE", help="Write the profile here.")
 @click.option("--json", "as_json", is_flag=True, help="The report as strict JSON.")
 def fit(
     measurements: tuple[Path, ...],
