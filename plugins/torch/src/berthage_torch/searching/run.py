@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from berthage import PlacementProblem, Registry, SolveParams, SolveResult, load_registry, solve
+from berthage import Capability, PlacementProblem, Registry, SolveParams, SolveResult, load_registry, solve
 from berthage_nccl import CostModel, Mesh
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
@@ -137,14 +137,14 @@ def run_search(
     elif callable(constraints):
         constraints = constraints(graph, mesh)
     constraints = constraints or Constraints()
-    pricer = Pricer(mesh, prices)
+    solver = "trws" if solver == "approx" else solver
+    pricer = Pricer(mesh, prices, lazy=Capability.LAZY_TABLES in registry.solver(solver).capabilities)
     wall = time.perf_counter()
     built: BuiltProblem = phases.run("problem", lambda: build_problem(graph, pricer, constraints, tie=tie, name=name))
     whole = phases.seconds.pop("problem")
     total = sum(built.seconds.values()) or 1.0
     for part, cpu in built.seconds.items():
         phases.seconds[part] = (cpu, (time.perf_counter() - wall) * cpu / total if whole[1] else 0.0)
-    solver = "trws" if solver == "approx" else solver
     asked = Settings(
         origin=origin or (Origin(model.name, plain(model.sizes)) if isinstance(model, ModelSpec) else Origin()),
         cost_model=cost_model if isinstance(cost_model, str) else "",
