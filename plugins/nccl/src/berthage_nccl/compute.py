@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import InvalidProblemError
+from berthage_nccl.products import join, memory_us, product_us, tile
 from berthage_nccl.profile import GemmFit, Profile
 
-__all__ = ["DTYPES", "compute_us", "dtype_bytes", "dtype_key", "gemm_work"]
+__all__ = ["DTYPES", "compute_us", "dtype_bytes", "dtype_key", "output_bytes", "products_us"]
 
 DTYPES: Final = MappingProxyType(
     {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "f8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -62,17 +63,20 @@ def dtype_bytes(dtype: str) -> int:
     return DTYPES[dtype_key(dtype)]
 
 
-def gemm_work(batch: int, m: int, n: int, k: int, dtype: str) -> tuple[float, float]:
-    """FLOPs and bytes of ``batch`` products (m, k) x (k, n); fp8 products are written as bf16.
+def output_bytes(dtype: str) -> int:
+    """Bytes of an element of the result of a product: fp8 products are written as bf16; raises as :func:`dtype_key`."""
+    return 2 if dtype_key(dtype) == "f8" else dtype_bytes(dtype)
 
-    Raises:
-        InvalidProblemError: A size is below 1, or the dtype unknown.
-    """
-    if min(batch, m, n, k) < 1:
-        raise InvalidProblemError(f"B,M,N,K must be at least 1, not {batch},{m},{n},{k}")
-    size = dtype_bytes(dtype)
-    out = 2 if dtype_key(dtype) == "f8" else size
-    return 2.0 * batch * m * n * k, float(batch * ((m * k + k * n) * size + m * n * out))
+
+def products_us(profile: Profile, shapes: npt.ArrayLike, dtype: str) -> npt.NDArray[np.float64]:
+    """Microseconds of matrix products; see :meth:`berthage_nccl.CostModel.products`."""
+    sizes = np.asarray(shapes, dtype=np.float64)
+    if sizes.shape[-1:] != (4,) or np.any(~np.isfinite(sizes)) or np.any(sizes < 1):
+        wrong = "B,M,N,K must be four numbers of at least 1"
+        raise InvalidProblemError(f"{wrong}, not {','.join(f'{size:g}' for size in sizes.ravel()[:4])}")
+    key, peak, fit = _rates(profile, dtype_key(dtype))
+    work = tile(sizes, dtype_bytes(key), output_bytes(key), profile.device.sms)
+    return product_us(fit, peak, profile.device, work)
 
 
 def compute_us(
@@ -97,6 +101,15 @@ def compute_us(
 def _matmul_us(
     profile: Profile, work: npt.NDArray[np.float64], moved: npt.NDArray[np.float64], key: str
 ) -> npt.NDArray[np.float64]:
+    """Products whose shapes are not said: as if their tiles filled the chip."""
+    _, peak, fit = _rates(profile, key)
+    cores = work / (fit.efficiency * peak * 1e6)
+    us = fit.launch_us + join(cores, memory_us(fit, profile.device, moved), fit.sharpness)
+    return np.maximum(us, work / (profile.device.boost * peak * 1e6))
+
+
+def _rates(profile: Profile, key: str) -> tuple[str, float, GemmFit]:
+    """The key under which products of a dtype run, the device's peak for it, and what was fitted."""
     peaks = dict(profile.device.peak_tflops)
     if key not in peaks:
         if not key.startswith("i"):
@@ -104,13 +117,7 @@ def _matmul_us(
                 f"{profile.device.name} has no matrix rate for {key}; it has {', '.join(sorted(peaks))}"
             )
         key = "f64" if "f64" in peaks else "f32"  # integer products run outside the tensor cores, slowly
-    fit = _fit(profile, key)
-    arithmetic = work / (fit.efficiency * peaks[key] * 1e6)
-    memory = moved / (fit.memory_efficiency * profile.device.hbm_GBps * 1000.0)
-    larger, smaller = np.maximum(arithmetic, memory), np.minimum(arithmetic, memory)
-    # (x^p + y^p)^(1/p) without overflow, whatever the sizes.
-    share = np.divide(smaller, larger, out=np.zeros_like(larger), where=larger > 0)
-    return np.asarray(fit.launch_us + larger * (1.0 + share**fit.sharpness) ** (1.0 / fit.sharpness), dtype=np.float64)
+    return key, peaks[key], _fit(profile, key)
 
 
 def _fit(profile: Profile, key: str) -> GemmFit:

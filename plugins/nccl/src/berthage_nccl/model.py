@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from berthage import InvalidProblemError
 from berthage_nccl.collectives import CollectiveChoice, FabricPrices
-from berthage_nccl.compute import compute_us, gemm_work
+from berthage_nccl.compute import compute_us, products_us
 from berthage_nccl.lattice import Move, PathTable
 from berthage_nccl.mesh import DimFabric, Mesh, fabric_of
 from berthage_nccl.moves import Lattice, Pricer
@@ -130,7 +130,8 @@ class CostModel:
             flops: Floating-point operations.
             bytes: Bytes read and written.
             dtype: Of the operands, e.g. ``bf16``.
-            matmul: Whether it is a matrix product (tensor cores), one flag or one per entry.
+            matmul: Whether it is a matrix product (tensor cores), one flag or one per entry; its shape is taken to
+                fill the chip, so where shapes are known :meth:`products` is nearer the truth.
 
         Returns:
             Microseconds, launch included. An operation that does nothing (a view) is not for this function.
@@ -140,10 +141,24 @@ class CostModel:
         """
         return compute_us(self.profile, flops, bytes, dtype, matmul)
 
+    def products(self, shapes: npt.ArrayLike, dtype: str) -> npt.NDArray[np.float64]:
+        """Price of matrix products whose shapes are known.
+
+        Args:
+            shapes: ``[..., 4]``: batch, m, n, k of ``batch`` products (m, k) x (k, n).
+            dtype: Of the operands; fp8 products are written as bf16.
+
+        Returns:
+            Microseconds, ``float64[...]``.
+
+        Raises:
+            InvalidProblemError: A size is below 1, or the dtype unknown or without a matrix rate on the device.
+        """
+        return products_us(self.profile, shapes, dtype)
+
     def gemm(self, batch: int, m: int, n: int, k: int, dtype: str) -> float:
-        """Microseconds of ``batch`` products (m, k) x (k, n); raises as :meth:`compute`."""
-        flops, moved = gemm_work(batch, m, n, k, dtype)
-        return float(self.compute(flops, moved, dtype, True))
+        """Microseconds of ``batch`` products (m, k) x (k, n); raises as :meth:`products`."""
+        return float(self.products((batch, m, n, k), dtype))
 
     def copy(self, bytes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Microseconds of a local copy that reads and writes ``bytes`` in all; nothing costs nothing."""

@@ -51,6 +51,8 @@ class Device:
         vector_tflops: Peak of f32 outside the tensor cores, for what is no matrix product.
         peak_tflops: Peak dense matrix rate by dtype (``f32`` is what matrix products in float32 use: TF32).
         source: Where the figures are from.
+        cache_bytes: Level-2 cache.
+        boost: The highest clock over the one that the peaks are stated for: no product is faster than that.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Device:
     vector_tflops: float
     peak_tflops: tuple[tuple[str, float], ...]
     source: str
+    cache_bytes: int = 0
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +159,27 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class GemmFit:
-    """The fitted time of matrix products: ``launch + ((flops/(e peak))^p + (bytes/(m hbm))^p)^(1/p)``.
+    """The fitted time of matrix products of one dtype; :mod:`berthage_nccl.products` says how the numbers are used.
 
     Attributes:
         dtype: Key of the device's peaks.
         launch_us: Launch and tail.
-        efficiency: Share of peak that is reached, at most 1.
+        efficiency: Share of peak of a tile's inner loop. Above 1 the measurements claimed more than the chip can do;
+            prices stay at or above the peak at the highest clock.
         memory_efficiency: Share of HBM bandwidth that is reached, at most 1.
         sharpness: p; infinity would be a hard roofline.
         rows: Measurements it was fitted to.
         residual: Mean absolute relative error on them.
-        held_out: The same on rows left out of the fit; -1 when unknown.
+        held_out: The same on groups of shapes left out of the fit; -1 when unknown.
         extrapolated: Whether it was carried over from another device or dtype.
         source: Who measured.
+        wave_us: Filling and draining the pipeline, once a wave of tiles.
+        cache_speed: Bandwidth at which tiles read their operands, in multiples of the memory's.
+        split_us: Adding up partial sums where K is cut.
+        resident: Share of the cache that keeps operands and results between kernels.
+        right_passes: Further passes over the right operand.
+        small_us: What the slower kernel of small products would cost more at the depth where it gives way.
+        small_depth: That depth, in ``b m n k^2``.
     """
 
     dtype: str
@@ -180,6 +192,13 @@ class GemmFit:
     held_out: float
     extrapolated: bool
     source: str
+    wave_us: float = 0.0
+    cache_speed: float = 10.0
+    split_us: float = 0.0
+    resident: float = 0.0
+    right_passes: float = 0.0
+    small_us: float = 0.0
+    small_depth: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,12 +387,20 @@ def _named(prefix: str, table: object, names: tuple[str, ...]) -> dict[str, floa
     return {prefix + name: getattr(table, name) for name in names}
 
 
+def _not_negative(where: str, prefix: str, table: object, names: tuple[str, ...]) -> None:
+    for name, value in _named(prefix, table, names).items():
+        if value < 0:
+            raise InvalidProblemError(f"{where}: {name} must be at least 0, not {value}")
+
+
 def _check(profile: Profile, where: str) -> None:
     """Numbers that must be positive are, and names are among the known ones."""
     positive = {
         "device.hbm_GBps": profile.device.hbm_GBps,
         "device.vector_tflops": profile.device.vector_tflops,
         "device.memory_bytes": profile.device.memory_bytes,
+        "device.sms": profile.device.sms,
+        "device.boost": profile.device.boost,
         "node.gpus": profile.node.gpus,
         "node.nvlink_GBps": profile.node.nvlink_GBps,
         "node.channels": profile.node.channels,
@@ -384,7 +411,11 @@ def _check(profile: Profile, where: str) -> None:
     for net in profile.networks:
         positive |= _named(f"networks.{net.family}.", net, ("nic_GBps", "efficiency", "latency_scale"))
     for fit in profile.gemms:
-        positive |= _named(f"gemms.{fit.dtype}.", fit, ("efficiency", "memory_efficiency", "sharpness"))
+        positive |= _named(
+            f"gemms.{fit.dtype}.", fit, ("efficiency", "memory_efficiency", "sharpness", "cache_speed", "small_depth")
+        )
+        _not_negative(where, f"gemms.{fit.dtype}.", fit, ("launch_us", "wave_us", "split_us", "resident"))
+        _not_negative(where, f"gemms.{fit.dtype}.", fit, ("right_passes", "small_us"))
     for curve in profile.curves:
         here = f"curve {curve.collective} {curve.nodes}x{curve.ranks_per_node}"
         positive |= _named(f"{here}: ", curve, ("bandwidth_GBps", "step_bytes", "nodes", "ranks_per_node"))

@@ -67,12 +67,15 @@ class Reader:
         return {name: float(self._typed(name, "float")) for name in self._table}
 
     def fields(self, kind: type, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The arguments of a dataclass whose fields are text, numbers and flags; nothing else may be there."""
+        """The arguments of a dataclass whose fields are text, numbers and flags; nothing else may be there.
+
+        A field that has a default may be left out.
+        """
         self.ignore(*skip)
         found = {
             field.name: self._typed(field.name, str(field.type))
             for field in dataclasses.fields(kind)
-            if field.name not in skip
+            if field.name not in skip and (field.name in self._table or field.default is dataclasses.MISSING)
         }
         self.done()
         return found

@@ -15,7 +15,7 @@ from berthage_torch.graph import LocalMap, Node, Ref, TensorMeta
 
 from .rules import OneDim
 from .strategies import Int8, Int32, Strategies
-from .work import Floats, is_free, work
+from .work import Floats, Work, is_free, work
 
 __all__ = ["CostModelLike", "LazyCostModelLike", "Pricer", "is_contiguous"]
 

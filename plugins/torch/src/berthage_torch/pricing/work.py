@@ -59,12 +59,24 @@ class Work:
         bytes: ``float64[L]``: read and written.
         matmul: Whether it is a matrix product (tensor cores).
         dtype: Of the operands.
+        shapes: ``float64[L, 4]``: batch, m, n, k where it is one product (m, k) x (k, n), batched or not; else None.
     """
 
     flops: Floats
     bytes: Floats
     matmul: bool
     dtype: str
+    shapes: Floats | None = None
+
+    def share(self, ranks: float) -> Work:
+        """An even share of it: the batch is cut first, then the rows of the products."""
+        shapes = self.shapes
+        if shapes is not None:
+            shapes = shapes.copy()
+            rest = np.maximum(ranks / shapes[:, 0], 1.0)
+            shapes[:, 0] = np.ceil(shapes[:, 0] / ranks)
+            shapes[:, 1] = np.ceil(shapes[:, 1] / rest)
+        return Work(self.flops / ranks, self.bytes / ranks, self.matmul, self.dtype, shapes)
 
 
 def is_free(node: Node) -> bool:
@@ -106,7 +118,10 @@ def work(strategies: Strategies) -> Work:
         read[0] = sum(written, nothing)
     moved = sum(read, nothing) + sum(written, nothing)
     dtype = next((meta.dtype for meta in (*strategies.metas, *node.outputs) if meta is not None), "float32")
-    count = _PRODUCTS.get(_base(node))
+    shape, count = _SHAPES.get(_base(node)), _PRODUCTS.get(_base(node))
+    if shape is not None and inputs:
+        shapes = np.maximum(shape(node, inputs), 1.0)
+        return Work(2.0 * shapes.prod(axis=1), moved, True, dtype, shapes)
     if count is not None and inputs:
         return Work(count(node, inputs, outputs), moved, True, dtype)
     return Work(sum((sizes.prod(axis=1) for sizes in outputs), nothing), moved, False, dtype)
@@ -117,11 +132,14 @@ def work(strategies: Strategies) -> Work:
 _Count: TypeAlias = Callable[[Node, list[Floats], list[Floats]], Floats]
 
 
-def _mm(node: Node, inputs: list[Floats], outputs: list[Floats]) -> Floats:
-    """The last two arguments are the factors: (.., m, k) x (.., k, n), or (k)."""
+def _mm(node: Node, inputs: list[Floats]) -> Floats:
+    """The last two arguments are the factors: (b, m, k) x (b, k, n) with b, m and n or without."""
     left, right = inputs[-2], inputs[-1]
-    columns = right[:, -1] if right.shape[1] > 1 else 1.0
-    return np.asarray(2.0 * left.prod(axis=1) * columns)
+    ones = np.ones(len(left))
+    batch = left[:, 0] if left.shape[1] > 2 else ones
+    rows = left[:, -2] if left.shape[1] > 1 else ones
+    columns = right[:, -1] if right.shape[1] > 1 else ones
+    return np.stack([batch, rows, columns, left[:, -1]], axis=1)
 
 
 def _attention(node: Node, inputs: list[Floats], outputs: list[Floats]) -> Floats:
@@ -148,24 +166,26 @@ def _convolution(node: Node, inputs: list[Floats], outputs: list[Floats]) -> Flo
     return np.asarray(2.0 * outputs[0].prod(axis=1) * inputs[1][:, 1:].prod(axis=1))
 
 
-def _einsum(node: Node, inputs: list[Floats], outputs: list[Floats]) -> Floats:
-    """Two operations for each combination of all letters."""
-    terms = str(node.args[0]).replace(" ", "").split("->")[0].split(",")
-    letters: dict[str, Floats] = {}
-    for term, sizes in zip(terms, inputs, strict=True):
-        letters.update((letter, sizes[:, d]) for d, letter in enumerate(term))
-    return np.asarray(2.0 * np.prod(np.stack(list(letters.values())), axis=0))
+def _einsum(node: Node, inputs: list[Floats]) -> Floats:
+    """Letters of both factors and the result are the batch, of one its rows or columns; the others are summed."""
+    sides, _, result = str(node.args[0]).replace(" ", "").partition("->")
+    terms = sides.split(",")
+    sizes: dict[str, Floats] = {}
+    for term, here in zip(terms, inputs, strict=True):
+        sizes.update((letter, here[:, d]) for d, letter in enumerate(term))
+    shape = np.ones((4, len(inputs[0])))
+    for letter, size in sizes.items():
+        left, right = letter in terms[0], letter in terms[-1]
+        place = 3 if letter not in result else 0 if left and right else 1 if left else 2
+        shape[place] *= size
+    return shape.T
 
 
+_SHAPES: Final[Mapping[str, Callable[[Node, list[Floats]], Floats]]] = MappingProxyType(
+    {"mm": _mm, "bmm": _mm, "addmm": _mm, "baddbmm": _mm, "mv": _mm, "dot": _mm, "einsum": _einsum}
+)
 _PRODUCTS: Final[Mapping[str, _Count]] = MappingProxyType(
     {
-        "mm": _mm,
-        "bmm": _mm,
-        "addmm": _mm,
-        "baddbmm": _mm,
-        "mv": _mm,
-        "dot": _mm,
-        "einsum": _einsum,
         "convolution": _convolution,
         "convolution_backward": _convolution,
         **{name.split(".")[1]: _attention for name in _CAUSAL},
