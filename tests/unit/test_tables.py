@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from berthage import ClassedTable, DenseTable, InvalidProblemError, LazyTable, PluginError, ProblemBuilder, evaluate
+from berthage.problem import priced
 from berthage.testing import ArrayOracle
 
 
@@ -150,3 +151,21 @@ def test_an_oracle_that_says_whole_and_prices_fractions_is_caught() -> None:
 
     with pytest.raises(PluginError, match="whole"):
         LazyTable(Lying()).to_dense()
+
+
+def test_a_problem_is_priced_in_full_where_somebody_needs_every_entry() -> None:
+    lazy = LazyTable(ArrayOracle(values()))
+    b = ProblemBuilder()
+    b.add_variable("a", 2)
+    b.add_variable("b", 3)
+    b.add_variable("c", 4)
+    b.add_pairwise("a", "b", lazy)
+    b.add_pairwise("a", "c", ClassedTable(lazy, [1, 0], [2, 2, 0, 1]))
+    problem = b.build()
+    full = priced(problem)
+    first, second = full.tables
+    assert isinstance(second, ClassedTable)
+    assert second.table is first
+    assert first.to_dense().tolist() == values().tolist()
+    assert evaluate(full, [1, 2, 0]).objective == evaluate(problem, [1, 2, 0]).objective
+    assert priced(full) is full

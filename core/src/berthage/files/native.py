@@ -200,7 +200,7 @@ def _encode_table(table: CostTable, writer: _Writer) -> dict[str, Any]:
         }
     raise UnsupportedProblemError(
         f"a {table.kind} cost table cannot be written to a file: its prices come from an oracle. "
-        "Price it first: DenseTable(table.to_dense())"
+        "Price the whole problem first: berthage.problem.priced(problem)"
     )
 
 

@@ -6,6 +6,7 @@ from berthage.problem.derive import Derived
 from berthage.problem.labels import LabelSet
 from berthage.problem.lower import allowed_labels, allowed_pairs, lower_relations
 from berthage.problem.model import PlacementProblem
+from berthage.problem.priced import priced
 from berthage.problem.relations import Relation, RelationKind, Relations
 from berthage.problem.stats import ProblemStats, component_of
 from berthage.problem.tables import ClassedTable, CostOracle, CostTable, DenseTable, LazyTable
@@ -30,4 +31,5 @@ __all__ = [
     "allowed_pairs",
     "component_of",
     "lower_relations",
+    "priced",
 ]

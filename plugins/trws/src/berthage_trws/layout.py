@@ -100,11 +100,10 @@ class Packing(NamedTuple):
     backward: Ints
     slot: Ints
 
-    def write(self, base: Floats, stand_in: float, cells: Reals, uses: Ints | None = None) -> None:
-        """Write the packed tables of the given uses (None: all) again, from ``base``."""
-        chosen = [part if uses is None or part is self.maps else part[uses] for part in self[:-1]]
-        *sides, maps, forward, backward = chosen
-        pack_tables(base, *sides, maps, PANEL, stand_in, forward, backward, cells)
+    def write(self, base: Floats, stand_in: float, cells: Reals) -> None:
+        """Write the packed tables from ``base``."""
+        *sides, forward, backward, _ = self
+        pack_tables(base, *sides, PANEL, stand_in, forward, backward, cells)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

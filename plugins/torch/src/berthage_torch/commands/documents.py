@@ -57,6 +57,7 @@ def search_document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, 
             for name in _PHASES
             if name in found.timings
         },
+        "stats": dict(result.stats),
         "peak_rss_bytes": peak_rss_bytes(),
     }
 

@@ -17,6 +17,7 @@ from berthage.cli.chatter import stdout_to_stderr
 from berthage.cli.common import Effort, KeyValue, effort_options, output_file, output_file_or_stdout, pairs_to_mapping
 from berthage.cli.strict_json import to_json
 from berthage.files import atomic_write
+from berthage.problem import priced
 from berthage.registry import Registry, build_options
 from berthage_nccl import Mesh
 from berthage_torch.commands import words
@@ -204,7 +205,7 @@ def _write(found: SearchResult, wanted: _Wanted, registry: Registry, asked: Mapp
     for line in _lines(found):
         click.echo(line, err=to_stdout)
     if wanted.problem is not None:
-        write_problem(found.problem, wanted.problem, registry=registry)
+        write_problem(priced(found.problem), wanted.problem, registry=registry)
     if wanted.plan is not None and found.plan is not None:
         found.plan.save(wanted.plan)
     if wanted.json is None:
@@ -230,6 +231,9 @@ def _lines(found: SearchResult) -> Iterator[str]:
         yield from core_words.budget_lines(found.result.evaluation)
     if found.untied is not None:
         yield _tying_line(found)
+    calls, eager = (found.result.stats.get(key) for key in ("oracle_calls", "oracle_calls_eager"))
+    if isinstance(calls, int) and isinstance(eager, int) and eager:
+        yield f"prices     {calls:,} of {eager:,} prices of moves were asked for ({calls / eager:.1%})"
     parts = [f"{name} {core_words.seconds(cpu)}" for name, (cpu, _) in found.timings.items() if cpu >= 0.0005]
     cpu, wall = found.timings["total"]
     inner = ", ".join(part for part in parts if not part.startswith("total"))

@@ -10,9 +10,10 @@ import numpy as np
 
 from berthage_trws.engine import Engine, quads
 from berthage_trws.layout import Layout, Words
+from berthage_trws.sweep import PANEL
 from berthage_trws.tables import Floats, Ints
 
-from .kernels import find_touched, node_slacks, used_cells
+from .kernels import find_touched, node_slacks, pack_rows, used_cells
 from .pool import LazyPool
 
 __all__ = ["LazyEngine"]
@@ -20,7 +21,7 @@ __all__ = ["LazyEngine"]
 FIRST_SWEEPS, MOST_SWEEPS = 2, 16
 """Sweeps between two looks at what they touch: few while every look finds much, more where it finds nothing."""
 
-WIDTH = 0.02
+WIDTH = 0.001
 """Share of the gap within which pairs of labels count as touched. What lies further off is looked at once the gap has
 become small; a larger share prices entries that never matter, a smaller one takes more rounds."""
 
@@ -52,6 +53,7 @@ class LazyEngine(Engine):
         self._lazy = np.isin(layout.exact.origin, lazy_start)
         self._slack = np.empty(len(layout.unary))
         self._found = np.empty(AT_ONCE, np.int64)
+        self._dirty = np.zeros(len(layout.exact.base), np.bool_)
         self._edges = np.empty(len(layout.exact.neighbour) // 2, np.int64)
         self._first_stand_in, self._grown, self._spare = layout.stand_in, 0.0, 0.0
 
@@ -117,9 +119,12 @@ class LazyEngine(Engine):
         return super().energy(state)
 
     def improve(self, state: Words, pairs: bool, rounds: int = 100) -> None:
-        """As `Engine.improve`, again while the assignment found turns out to be dearer than its bounds."""
+        """As `Engine.improve`, again while the assignment found turns out to be dearer than its bounds.
+
+        Pairs are moved only once looks find little to price: before, most moves lead to what is dearer than it seems.
+        """
         for _ in range(IMPROVE_ROUNDS):
-            super().improve(state, pairs, rounds)
+            super().improve(state, pairs and self._every > FIRST_SWEEPS, rounds)
             if not self._price_used(state) or self.stopped():
                 return
 
@@ -134,27 +139,27 @@ class LazyEngine(Engine):
             return 0
         layout, pool = self.layout, self.pool
         before = float(pool.weight @ pool.pool.high)
-        prices = pool.price(cells)
-        layout.exact.base[cells] = prices * layout.scale
-        self._raise_stand_in((float(pool.weight @ pool.pool.high) - before) * layout.scale)
-        starts = np.unique(pool.pool.start)
-        touched = starts[np.unique(np.searchsorted(starts, cells, side="right") - 1)]
-        uses = np.flatnonzero(np.isin(layout.packing.start, touched))
-        self._write(uses)
+        layout.exact.base[cells] = pool.price(cells) * layout.scale
+        if self._raise_stand_in((float(pool.weight @ pool.pool.high) - before) * layout.scale):
+            layout.packing.write(layout.exact.base, self.layout.stand_in, layout.cells)
+        elif self.is_binary:
+            self._quads = quads(layout, layout.gamma.dtype)
+        else:
+            lines = pool.line_starts(cells)
+            self._dirty[lines] = True
+            *sides, forward, backward, _ = layout.packing
+            places = forward, backward, self._dirty, layout.cells
+            pack_rows(layout.exact.base, *sides, PANEL, layout.stand_in, *places)
+            self._dirty[lines] = False
         return len(cells)
 
-    def _raise_stand_in(self, grown: float) -> None:
+    def _raise_stand_in(self, grown: float) -> bool:
         """Keep the stand-in for forbidden pairs above every difference between allowed assignments."""
         self._grown += grown
         if self._grown <= self._spare:
-            return
+            return False
         self._spare = 2.0 * self._grown
         self.layout = replace(self.layout, stand_in=self._first_stand_in + 2.0 * self._spare)
-        self._write(None)
-
-    def _write(self, uses: Ints | None) -> None:
-        layout = self.layout
         if self.is_binary:
-            self._quads = quads(layout, layout.gamma.dtype)
-        else:
-            layout.packing.write(layout.exact.base, layout.stand_in, layout.cells, uses)
+            self._quads = quads(self.layout, self.layout.gamma.dtype)
+        return not self.is_binary

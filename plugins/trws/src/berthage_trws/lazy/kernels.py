@@ -132,3 +132,43 @@ def used_cells(exact, state, cells):
             cells[count] = exact.origin[h] + own + other
             count += 1
     return count
+
+
+@kernel
+def pack_rows(
+    base,
+    start,
+    stride,
+    factor,
+    row_list,
+    row_count,
+    column_list,
+    column_count,
+    maps,
+    panel,
+    stand_in,
+    forward,
+    backward,
+    dirty,
+    cells,
+):
+    """Write some rows of packed tables again.
+
+    The arguments are those of :func:`~berthage_trws.pack.pack_tables`, and
+    ``dirty``: ``bool`` by entry of ``base``, whether the row that begins there changed.
+    """
+    for use in range(len(start)):
+        rows, columns = row_count[use], column_count[use]
+        padded = -(-rows // panel) * panel
+        for r in range(rows):
+            line = start[use] + maps[row_list[use] + r] * stride[use]
+            if not dirty[line]:
+                continue
+            last = padded if r == rows - 1 else r + 1
+            for c in range(-(-columns // panel) * panel):
+                value = base[line + maps[column_list[use] + min(c, columns - 1)]] * factor[use]
+                value = value if value < np.inf else stand_in
+                cells[forward[use] + (c // panel) * rows * panel + r * panel + c % panel] = value
+                if c < columns:
+                    for a in range(r, last):
+                        cells[backward[use] + (a // panel) * columns * panel + c * panel + a % panel] = value

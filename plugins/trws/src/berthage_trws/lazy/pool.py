@@ -47,6 +47,12 @@ class LazyPool:
     def _lazy(self) -> list[LazyTable]:
         return [table for table in self.tables if table is not None]
 
+    def line_starts(self, cells: Ints) -> Ints:
+        """The entries that begin the rows of some entries."""
+        starts, slots = np.unique(self.pool.start, return_index=True)
+        slot = slots[np.searchsorted(starts, cells, side="right") - 1]
+        return cells - (cells - self.pool.start[slot]) % self.pool.columns[slot]
+
     def price(self, cells: Ints) -> Floats:
         """Price entries (distinct indices into ``base``); their prices are written there and returned."""
         prices = np.empty(len(cells))
