@@ -12,7 +12,7 @@ import numpy.typing as npt
 from berthage import PlacementProblem
 from berthage_trws import RowPrices
 
-from .state import Floats, Ints
+from .state import MOST_RATE, Floats, Ints
 
 if TYPE_CHECKING:
     from berthage.problem.budgets import IntervalBudget, LinearBudget
@@ -22,15 +22,17 @@ FLOAT_USE = 2.0**52
 """Greatest sum of weights after scaling: whole weights are scaled down only, floats are scaled up."""
 
 
+MOST_CELLS = 1 << 24
+"""Members of all rows together above which multipliers stay as they were given: listing members takes memory."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class BudgetRows:
-    """Rows for the kernels (see `berthage_exact.state.Net`), and the part of the budgets that is in the costs.
+    """Rows for the kernels; see `berthage_exact.state.Net`.
 
     Attributes:
         price: In the problem's costs per unit of the weights.
-        added: Cost added to each label kept, by the prices.
-        doubt: Greatest error of each.
-        offset: Cost added to every assignment, rounded down.
+        rate: Multiplier of each row, likewise.
     """
 
     entry_ptr: Ints
@@ -41,9 +43,12 @@ class BudgetRows:
     limit: Ints
     group: Ints
     price: Floats
-    added: Floats
-    doubt: Floats
-    offset: float
+    rate: Floats
+    member_ptr: Ints
+    member: Ints
+    member_weight: Ints
+    bits: Ints
+    most: Ints
 
 
 @dataclass(eq=False, slots=True)
@@ -53,10 +58,11 @@ class _Collected:
     variable: list[Ints] = field(default_factory=list)
     first: list[Ints] = field(default_factory=list)
     last: list[Ints] = field(default_factory=list)
-    weights: list[list[Ints]] = field(default_factory=list)
+    weights: list[Ints] = field(default_factory=list)
     limit: list[int] = field(default_factory=list)
     group: list[int] = field(default_factory=list)
     price: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
 
 
 def budget_rows(
@@ -66,16 +72,14 @@ def budget_rows(
 
     Args:
         problem: The problem.
-        prices: Prices of rows, or None for none.
+        prices: Multipliers of rows, or None for none.
         keep: ``bool[ΣK]``, labels that are left.
         ptr: Where the labels left of each variable start.
     """
     kept = [np.flatnonzero(part) for part in np.split(keep, problem.label_ptr[1:-1])] if len(keep) else []
     found = _Collected()
-    added, doubt = np.zeros(int(ptr[-1])), np.zeros(int(ptr[-1]))
-    offsets: list[float] = []
     for index, budget in enumerate((*problem.linear_budgets, *problem.interval_budgets)):
-        mine = None if prices is None else np.flatnonzero(prices.budget == index)
+        mine = np.zeros(0, np.int64) if prices is None else np.flatnonzero(prices.budget == index)
         upper = np.zeros(0) if prices is None else prices.upper[mine]
         lower = np.zeros(0) if prices is None else prices.lower[mine]
         if index < len(problem.linear_budgets):
@@ -83,20 +87,67 @@ def budget_rows(
         else:
             sides = _interval(budget, kept, upper, np.zeros(0, np.int64) if prices is None else prices.instant[mine])
         for side in sides:
-            offsets += side.charge(added, doubt, ptr)
             side.collect(found)
     order = np.argsort(_cat(found.variable), kind="stable")
-    variable = _cat(found.variable)[order]
-    flat = [w for part in found.weights for w in part]
-    flat = [flat[i] for i in order.tolist()]
+    variable, first, last = _cat(found.variable)[order], _cat(found.first)[order], _cat(found.last)[order]
+    flat = [found.weights[i] for i in order.tolist()]
     starts = np.concatenate([[0], np.cumsum([len(w) for w in flat])]).astype(np.int64)[:-1]
-    offset = math.fsum(offsets) - 2.0**-50 * math.fsum(abs(x) for x in offsets)
+    weights = _cat(flat)
+    members = _members(variable, first, last, flat, starts, len(found.limit))
+    extra = _cat(members.weights)
+    largest = np.zeros(len(found.limit), np.int64)
+    np.maximum.at(largest, members.row, members.largest)
+    member_ptr = np.searchsorted(members.row, np.arange(len(found.limit) + 1)).astype(np.int64)
+    crowd = [max(0, int(count).bit_length() - 9) for count in np.diff(member_ptr)]
     return BudgetRows(
-        np.searchsorted(variable, np.arange(len(ptr))).astype(np.int64),
-        _cat(found.first)[order], _cat(found.last)[order], starts, _cat(flat),
-        np.array(found.limit, np.int64), np.array(found.group, np.int64), np.array(found.price, np.float64),
-        added, doubt, offset,
+        np.searchsorted(variable, np.arange(len(ptr))).astype(np.int64), first, last, starts,
+        np.concatenate([weights, extra]), np.array(found.limit, np.int64), np.array(found.group, np.int64),
+        np.array(found.price, np.float64), np.array(found.rate, np.float64),
+        member_ptr, members.variable, members.weight,
+        np.array([max(int(w), 1).bit_length() + 3 for w in largest], np.int64),
+        np.array([1 << (MOST_RATE - less) for less in crowd], np.int64),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Members:
+    """The variables of each row, each once, with the place of its weights; `weights` are appended to the others."""
+
+    row: Ints
+    variable: Ints
+    weight: Ints
+    largest: Ints
+    weights: list[Ints]
+
+
+def _members(variable: Ints, first: Ints, last: Ints, flat: list[Ints], starts: Ints, rows: int) -> _Members:
+    lengths = last - first
+    if int(lengths.sum()) > MOST_CELLS:
+        none = np.zeros(0, np.int64)
+        return _Members(none, none, none, none, [])
+    entry = np.repeat(np.arange(len(first)), lengths)
+    before = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+    row = first[entry] + np.arange(len(entry)) - before[entry]
+    rank = np.lexsort((entry, row))
+    row, entry = row[rank], entry[rank]
+    at = starts[entry]
+    big = np.array([int(np.abs(w).max(initial=0)) for w in flat], np.int64)[entry]
+    same = (row[1:] == row[:-1]) & (variable[entry][1:] == variable[entry][:-1])
+    if not same.any():
+        return _Members(row, variable[entry], at, big, [])
+    # A variable that is live twice at one instant: its weights are added up.
+    heads = np.flatnonzero(np.concatenate([[True], ~same]))
+    tails = np.append(heads[1:], len(row))
+    end = int(starts[-1]) + len(flat[-1])
+    extra: list[Ints] = []
+    at, big = at.copy(), big.copy()
+    for h, t in zip(heads.tolist(), tails.tolist(), strict=True):
+        if t - h > 1:
+            total = np.sum([flat[k] for k in entry[h:t].tolist()], axis=0, dtype=np.int64)
+            at[h], big[h] = end, int(np.abs(total).max())
+            end += len(total)
+            extra.append(total)
+    return _Members(row[heads], variable[entry][heads], at[heads], big[heads], extra)
 
 
 def _cat(parts: list[Ints]) -> Ints:
@@ -134,18 +185,6 @@ class _Side:
             return self.rate
         return self.rate * (self.price / total) * (1.0 - 1e-9)
 
-    def charge(self, added: Floats, doubt: Floats, ptr: Ints) -> list[float]:
-        """Add what the multipliers charge to the labels; returns the terms of the offset."""
-        rate = self.valid_rate()
-        if not rate.any():
-            return []
-        first, last = self.rows
-        for i, a, b, weights in zip(self.variable.tolist(), first.tolist(), last.tolist(), self.weights, strict=True):
-            each = math.fsum(rate[a:b].tolist()) * weights.astype(np.float64) * self.sign
-            added[ptr[i] : ptr[i + 1]] += each
-            doubt[ptr[i] : ptr[i + 1]] += 2.0**-50 * np.abs(each)
-        return [-float(r) * (float(self.limit) + self.slack) for r in rate.tolist() if r]
-
     def collect(self, found: _Collected) -> None:
         """Append the rows that can bind, with their entries, in whole numbers."""
         whole = all(w.dtype.kind == "i" for w in self.weights) and float(self.limit).is_integer()
@@ -173,15 +212,12 @@ class _Side:
         found.variable.append(self.variable[reach])
         found.first.append(number[first][reach])
         found.last.append(number[last][reach])
-        found.weights.append([w for w, taken in zip(units, reach.tolist(), strict=True) if taken])
+        found.weights += [w for w, taken in zip(units, reach.tolist(), strict=True) if taken]
         count = int(binds.sum())
         found.limit += [limit] * count
         found.group += [len(found.price)] * count
-        if self.price is None:
-            found.price.append(-1.0)
-        else:
-            over = max(0.0, float(self.price) - float(self.valid_rate().sum())) * (1.0 - 1e-12)
-            found.price.append(over / unit)
+        found.rate += (self.valid_rate()[binds] / unit).tolist()
+        found.price.append(-1.0 if self.price is None else float(self.price) / unit)
 
 
 def _running(change: list[int]) -> list[int]:

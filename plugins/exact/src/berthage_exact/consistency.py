@@ -13,6 +13,7 @@ from __future__ import annotations
 from berthage_trws.jit import kernel
 
 from .domains import is_left, left, put, remove, settle, touch
+from .multipliers import improve_rows
 from .rows import keep_within
 from .state import FORBIDDEN, LEAST, RAISED, REMOVED, SHRUNK, UNSURE, WORK
 
@@ -250,7 +251,13 @@ def propagate(net, s):
                 if not settle(net, s, i):
                     return False
             if removed == s.ctl[REMOVED] and before == s.x[constant]:
-                return True
+                if not len(net.limit):
+                    return True
+                changed, fits = improve_rows(net, s)
+                if not fits:
+                    return False
+                if not changed:
+                    return True
 
 
 @kernel

@@ -76,8 +76,8 @@ def assign(net, s, i, a):
 
 
 @kernel
-def settle(net, s, i):
-    """Node consistency: what every label of `i` costs goes to the constant; labels too dear go. False at a failure."""
+def lift(net, s, i):
+    """Move what every label of `i` costs to the constant."""
     start, constant = net.ptr[i], len(s.x) - 1
     count = left(net, s, i)
     least = s.x[start + s.labels[start]]
@@ -88,11 +88,18 @@ def settle(net, s, i):
             at = start + s.labels[start + p]
             put(s, at, s.x[at] - least)
         put(s, constant, s.x[constant] + least)
-    room = s.ctl[TOP] - s.x[constant] - s.ctl[PENALTY]
+
+
+@kernel
+def settle(net, s, i):
+    """Node consistency: lift, then remove the labels that are too dear. False at a failure."""
+    lift(net, s, i)
+    start = net.ptr[i]
+    room = s.ctl[TOP] - s.x[len(s.x) - 1] - s.ctl[PENALTY]
     if room <= 0:
         s.ctl[FAILED] = i
         return False
-    p = count - 1
+    p = left(net, s, i) - 1
     while p >= 0:
         a = s.labels[start + p]
         if s.x[start + a] >= room and not remove(net, s, i, a):

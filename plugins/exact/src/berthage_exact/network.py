@@ -29,6 +29,7 @@ class Network:
         net: For the kernels.
         unary: Costs of the labels, flat.
         messages: Messages, one for each place of `State.x` after the labels that says what an edge gave.
+        rates: Multipliers of the rows, as `State.x` has them.
         label: Original label of each label, flat.
         constant: Cost of every assignment in the problem's units, rounded down.
         scale: Power of two that costs were multiplied by.
@@ -39,6 +40,7 @@ class Network:
     net: Net
     unary: Ints
     messages: Ints
+    rates: Ints
     label: Ints
     constant: float
     scale: float
@@ -93,23 +95,19 @@ def build_network(relaxed: Relaxation, keep: Mask, upper: float) -> Network:
     label = kept - problem.label_ptr[owner[kept]]
     whole = problem.is_integral and _largest(problem) < 2.0**52
     rows = budget_rows(problem, relaxed.prices, keep, ptr)
-    priced = bool(rows.added.any())
     unary = problem.unary[kept] * problem.multiplicity[owner[kept]]
-    doubt = rows.doubt + _loss(whole, unary)
-    unary = unary + rows.added
-    doubt = doubt + _loss(whole and not priced, unary)
+    doubt = _loss(whole, unary)
     low, high = np.minimum.reduceat(unary - doubt, ptr[:-1]), np.maximum.reduceat(unary, ptr[:-1])
     tables = _Tables(problem, keep, whole)
-    constant = math.fsum([float(problem.constant), rows.offset, *low.tolist(), *tables.low.tolist()])
-    constant = constant if whole and not priced else math.nextafter(constant, -math.inf)
+    constant = math.fsum([float(problem.constant), *low.tolist(), *tables.low.tolist()])
+    constant = constant if whole else math.nextafter(constant, -math.inf)
     if upper == math.inf:
         span = float((high - low).sum() + (tables.high - tables.low).sum()) + 1.0
     else:
         span = upper - constant
     ceiling = 1 << min(48, 58 - (n + m).bit_length())
     scale = 2.0 ** math.floor(math.log2(ceiling) - 1.0 - math.log2(min(max(span, 2.0**-900), 2.0**1000)))
-    doubt = doubt + _loss(whole and not priced, unary)
-    costs = _quantise(unary - low[owner[kept]], doubt, scale, ceiling)
+    costs = _quantise(unary - low[owner[kept]], 2.0 * doubt, scale, ceiling)
     u, v = problem.edge_u.astype(np.int64), problem.edge_v.astype(np.int64)
     cells, cell, stride = tables.quantised(scale, ceiling)
     turned = u > v
@@ -127,8 +125,10 @@ def build_network(relaxed: Relaxation, keep: Mask, upper: float) -> Network:
         ptr, *_adjacency(n, first, second), first, second, cell, np.where(turned, 1, stride),
         np.where(turned, stride, 1), out_u, out_v, cells, rows.entry_ptr, rows.first, rows.last, rows.weight,
         rows.weights, rows.limit, rows.group, np.where(rows.price > 0.0, rows.price * scale, rows.price),
+        rows.member_ptr, rows.member, rows.member_weight, rows.bits, rows.most,
     )  # fmt: skip
-    return Network(net, costs, messages, label, constant, scale, n + m + 1, span)
+    rate = np.minimum(rows.rate * scale * 2.0**rows.bits, net.most).astype(np.int64)
+    return Network(net, costs, messages, rate, label, constant, scale, n + m + 1, span)
 
 
 def _largest(problem: PlacementProblem) -> float:

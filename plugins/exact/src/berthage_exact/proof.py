@@ -12,6 +12,7 @@ from berthage_trws import Relaxation
 
 from .consistency import shift
 from .elimination import eliminate, find_order
+from .multipliers import impose
 from .network import Network, build_network, network_size
 from .options import ExactOptions
 from .ready import warm_kernels
@@ -100,6 +101,7 @@ class _Prover:
         return False
 
     def _root(self, network: Network, state: State) -> bool:
+        impose(network.net, state, network.rates)
         fits = bool(shift(network.net, state, network.messages))
         state.ctl[TRAIL] = 0
         state.ctl[LEVEL] += 1

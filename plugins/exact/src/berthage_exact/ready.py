@@ -9,6 +9,7 @@ from berthage_trws import Relaxation
 
 from .consistency import propagate, shift
 from .explore import explore, replay, undo
+from .multipliers import impose
 from .network import build_network
 from .state import make_state
 
@@ -25,6 +26,7 @@ def warm_kernels() -> None:
     relaxed = Relaxation(problem, 0.0, False, False, "", None, 0, zero, zero, None)
     network = build_network(relaxed, np.ones(4, np.bool_), 5.0)
     state = make_state(network.net, network.unary, 1 << 58)
+    impose(network.net, state, network.rates)
     shift(network.net, state, network.messages)
     propagate(network.net, state)
     undo(state, int(state.ctl[2]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from berthage_trws.jit import kernel
 
 from .domains import left, remove
+from .multipliers import rate_at, rate_of
 from .state import FAILED, PENALTY, TOP, WORK
 
 
@@ -32,19 +33,20 @@ def least_use(net, s):
 @kernel
 def penalty(net, s):
     """The least that soft budgets must cost more than multipliers charge for them; -1 when a hard one is broken."""
-    total, worst, group = 0.0, 0, -1
+    total, worst, taken, group = 0.0, 0, 0.0, -1
     rows = len(net.limit)
     for r in range(rows + 1):
         if r == rows or net.group[r] != group:
             if worst > 0:
                 if net.price[group] < 0.0:
                     return -1
-                total += net.price[group] * worst
+                total += max(0.0, net.price[group] - taken) * worst
             if r == rows:
                 break
-            group, worst = net.group[r], 0
+            group, worst, taken = net.group[r], 0, 0.0
         worst = max(worst, s.use[r] - net.limit[r])
-    # floor: rounding of the sum must not overstate it
+        taken += rate_of(net, s.x[rate_at(net, s, r)], r) * (1.0 + 1e-12)
+    # rounding of the sum must not overstate it
     return int(min(total * (1.0 - 1e-12), float(s.ctl[TOP])))
 
 
@@ -55,13 +57,10 @@ def keep_within(net, s):
         least_use(net, s)
         s.ctl[WORK] += len(s.low) + len(s.use)
         fee = penalty(net, s)
-        if fee < 0:
+        if fee < 0 or s.x[len(s.x) - 1] + fee >= s.ctl[TOP]:
             s.ctl[FAILED] = -1
             return False
         s.ctl[PENALTY] = fee
-        if s.x[len(s.x) - 1] + fee >= s.ctl[TOP]:
-            s.ctl[FAILED] = -1
-            return False
         removed = False
         for i in range(len(net.entry_ptr) - 1):
             start = net.ptr[i]

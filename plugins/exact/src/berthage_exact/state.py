@@ -18,6 +18,11 @@ Flags = npt.NDArray[np.int8]
 FORBIDDEN = 1 << 60
 """Stands for `inf` in tables; never added to."""
 
+MOST_RATE = 55
+"""Binary logarithm of the greatest multiplier. With the bits of a row (three more than its largest weight has) a
+multiplier times a weight stays below 2^52, where floats are exact to less than one; rows of many members get less,
+so that a multiplier times their limit stays a 64-bit number."""
+
 # Places in `State.ctl`.
 TOP, LEVEL, TRAIL, LEVELS, DECISIONS, WORK, NODES, FAILS, PHASE, FAILED, PENALTY, REMOVED, LEAST, BOUND = range(14)
 CTL_SIZE = 14
@@ -42,7 +47,10 @@ class Net(NamedTuple):
         weights: Weights.
         limit: Most use of each row.
         group: Group of each row; a group is a budget, or one side of it.
-        price: Cost per unit of use above, of each group (what multipliers have not taken); -1 where it is forbidden.
+        price: Cost per unit of use above, of each group; -1 where it is forbidden.
+        member_ptr, member, member_weight: Variables of each row, with the place of their weights in `weights`.
+        bits: Multipliers of each row are whole numbers of ``2^-bits`` units of cost per unit of use.
+        most: Greatest multiplier of each row.
     """
 
     ptr: Ints
@@ -65,14 +73,19 @@ class Net(NamedTuple):
     limit: Ints
     group: Ints
     price: Floats
+    member_ptr: Ints
+    member: Ints
+    member_weight: Ints
+    bits: Ints
+    most: Ints
 
 
 class State(NamedTuple):
     """What changes during the search.
 
     Attributes:
-        x: Costs of the labels, then what was moved out of edges, then the number of labels left of each variable,
-            then the cost that every assignment pays.
+        x: Costs of the labels, then what was moved out of edges, then the multipliers of rows, then the number of
+            labels left of each variable, then the cost that every assignment pays.
         stamp: The level at which each place of `x` was last saved.
         labels: The labels of each variable, those left first.
         where: Place of each label in `labels`.
@@ -110,7 +123,7 @@ class State(NamedTuple):
 def places(net: Net) -> int:
     """Length of `State.x`."""
     n, labels = len(net.ptr) - 1, int(net.ptr[-1])
-    return labels + moved(net) + n + 1
+    return labels + moved(net) + len(net.limit) + n + 1
 
 
 def moved(net: Net) -> int:
