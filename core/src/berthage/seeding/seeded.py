@@ -145,7 +145,10 @@ def outside_ball(
         if said.reason is Reason.OPTIMAL and proved:
             said = Termination(Reason.OPTIMAL, detail=f"a bound on the whole problem proves the best {near}")
         elif said.reason is Reason.OPTIMAL:
-            said = Termination(Reason.FEASIBLE, Limit.OTHER, f"optimal {near}; nothing is proved of the rest")
+            rest = (
+                "nothing is known of the rest" if known == -math.inf else "of the rest no more is known than the bound"
+            )
+            said = Termination(Reason.FEASIBLE, Limit.OTHER, f"optimal {near}; {rest}")
         elif said.reason is Reason.INFEASIBLE:
             said = Termination(Reason.NO_SOLUTION_FOUND, Limit.OTHER, f"there is none {near}: {said.detail}")
         else:

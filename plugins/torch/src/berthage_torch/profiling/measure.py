@@ -50,7 +50,7 @@ def measure(row: Row, *, detailed: bool = False) -> dict[str, Any]:
         own = default_constraints(module, graph, mesh) if isinstance(module, ModelSpec) else Constraints()
         return overridden(own, graph, row.inputs, row.outputs, row.pins, row.memory)
 
-    settings: dict[str, Any] = {} if row.seed_radius is None else {"seed_radius": row.seed_radius}
+    settings: dict[str, Any] = {"seed_radius": row.seed_radius}
     found = run_search(
         module,
         inputs,

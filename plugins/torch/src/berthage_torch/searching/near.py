@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from berthage_torch.pricing.strategies import (
 from .dimensions import MeshSeed
 from .fitting import Rows, rows_near, shared_name
 
-__all__ = ["Decision", "Near", "keeps_all"]
+__all__ = ["Decision", "Near", "combinations", "keeps_all"]
 
 Decision: TypeAlias = int | tuple[int, int]
 """The first node of a group, or (first node of a group, output) of a tensor with several users."""
@@ -101,10 +101,7 @@ class Near(StrategySpace):
     def combinations(self) -> int:
         """How many labels all combinations of single-dimension choices would be, those that fit nowhere included."""
         dims = sum(size > 1 for size in self.mesh.sizes)
-        total = 0
-        for first in self._alike:
-            node = self._graph.nodes[first]
-            total += 1 if node.local_map is not None else len(self._space.single(self._graph, node).inputs) ** dims
+        total = combinations(self._graph, [self._graph.nodes[first] for first in self._alike], self._space)
         for (u, output), users in self._users.items():
             seen = set(self._codes(u, output, True))
             for user, position in users:
@@ -163,6 +160,12 @@ class Near(StrategySpace):
         side = known.outputs if produced else known.inputs
         found: list[int] = np.unique(side[:, position]).tolist()
         return found
+
+
+def combinations(graph: OpGraph, nodes: Iterable[Node], space: StrategySpace) -> int:
+    """How many labels all combinations of single-dimension strategies of some nodes would be."""
+    dims = sum(size > 1 for size in space.mesh.sizes)
+    return sum(1 if node.local_map is not None else len(space.single(graph, node).inputs) ** dims for node in nodes)
 
 
 def keeps_all(node: Node) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from berthage import Capability, PlacementProblem, Registry, SolveParams, SolveResult, load_registry, solve
+from berthage import Capability, PlacementProblem, Registry, SolveParams, SolveResult, load_registry
+from berthage.seeding import SeedCache
 from berthage_nccl import CostModel, Mesh
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
@@ -29,9 +30,11 @@ from berthage_torch.policy import MixedPrecision
 from berthage_torch.pricing.pricer import Pricer
 from berthage_torch.tracing.trace_step import trace
 
-from .building import BuiltProblem, build_problem
+from .building import BuiltProblem
 from .constraints import Constraints
 from .folding import Tie
+from .seeding import Seeding, SeedReport
+from .step import Phases, Step
 
 __all__ = ["SearchResult", "cost_model_of", "default_constraints", "run_search", "search"]
 
@@ -47,6 +50,8 @@ class SearchResult:
         constraints: The demands that held, those a model of the zoo brings included.
         timings: ``(CPU, wall)`` seconds by phase, and of all as ``total``.
         untied: With ``report_tying``, the result of the search that ties nothing.
+        seeding: What was searched near which seed; None when no seed was made. `result` then is about the whole step:
+            its bound and its termination do not rest on the restriction, and what is proved within it is in here.
     """
 
     plan: Plan | None
@@ -55,27 +60,12 @@ class SearchResult:
     constraints: Constraints
     timings: Mapping[str, tuple[float, float]]
     untied: SolveResult | None = None
+    seeding: SeedReport | None = None
 
     @property
     def problem(self) -> PlacementProblem:
         """The problem that was solved."""
         return self.built.problem
-
-
-class _Phases:
-    """CPU and wall seconds by phase."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.seconds: dict[str, tuple[float, float]] = {}
-        self._tell = tell
-
-    def run(self, name: str, work: Callable[[], Any]) -> Any:
-        self._tell(name)
-        cpu, wall = time.process_time(), time.perf_counter()
-        try:
-            return work()
-        finally:
-            self.seconds[name] = (time.process_time() - cpu, time.perf_counter() - wall)
 
 
 def run_search(
@@ -92,6 +82,10 @@ def run_search(
     options: Mapping[str, Any] | object | None = None,
     presolve: bool | tuple[str, ...] = True,
     report_tying: bool = False,
+    seed_radius: int | None = 2,
+    seed_mode: str = "restrict",
+    seed_bound: str = "",
+    seed_cache: SeedCache | None = None,
     repeat_layers: bool = True,
     origin: Origin | None = None,
     registry: Registry | None = None,
@@ -113,6 +107,13 @@ def run_search(
         options: The solver's own options.
         presolve: As `berthage.solve` takes it.
         report_tying: Search again with nothing tied, to tell what tying costs.
+        seed_radius: On meshes of more than two dimensions, ``trws`` and ``trws-lazy`` search only strategies whose
+            output placement differs from a seed's on at most so many mesh dimensions. None or 0 searches everything, as
+            other solvers and smaller meshes always do.
+        seed_mode: ``"restrict"``, or ``"warm"`` to start from the seed and search everything.
+        seed_bound: Name of a solver that bounds the unrestricted problem after a restricted search; "" for the least
+            compute of every node, which is cheap and weak.
+        seed_cache: What was solved for seeds before, to be shared by several searches; None remembers nothing.
         repeat_layers: See `trace`.
         origin: What made the model, kept in the plan so that its problem can be made again; known for the zoo's.
         registry: Where names are looked up.
@@ -121,6 +122,7 @@ def run_search(
     Raises:
         TraceError: The model cannot be traced.
         InvalidProblemError: A demand names nothing or cannot be met by any strategy.
+        OptionError: ``seed_radius`` is not below the number of mesh dimensions, or another option is wrong.
     """
     registry = registry or load_registry()
     mesh = _mesh(mesh)
@@ -129,7 +131,7 @@ def run_search(
     if isinstance(model, ModelSpec):
         name, policy, inputs = model.name, policy or model.policy, inputs or model.make_inputs
     module = model.model if isinstance(model, ModelSpec) else model
-    phases = _Phases(progress)
+    phases = Phases(progress)
     began, start = time.process_time(), time.perf_counter()
     graph = phases.run("trace", lambda: trace(module, inputs, policy=policy, repeat_layers=repeat_layers))
     if constraints is None and isinstance(model, ModelSpec):
@@ -139,12 +141,9 @@ def run_search(
     constraints = constraints or Constraints()
     solver = "trws" if solver == "approx" else solver
     pricer = Pricer(mesh, prices, lazy=Capability.LAZY_TABLES in registry.solver(solver).capabilities)
-    wall = time.perf_counter()
-    built: BuiltProblem = phases.run("problem", lambda: build_problem(graph, pricer, constraints, tie=tie, name=name))
-    whole = phases.seconds.pop("problem")
-    total = sum(built.seconds.values()) or 1.0
-    for part, cpu in built.seconds.items():
-        phases.seconds[part] = (cpu, (time.perf_counter() - wall) * cpu / total if whole[1] else 0.0)
+    seeding = Seeding(seed_radius, seed_mode, bound=seed_bound, cache=seed_cache)
+    step = Step(graph, pricer, constraints, name, solver, params or SolveParams(), options, presolve, registry)
+    built, result, report = step.search(tie, seeding, phases)
     asked = Settings(
         origin=origin or (Origin(model.name, plain(model.sizes)) if isinstance(model, ModelSpec) else Origin()),
         cost_model=cost_model if isinstance(cost_model, str) else "",
@@ -155,24 +154,14 @@ def run_search(
         effort=effort_document(params, presolve),
     )
 
-    def solved(problem: PlacementProblem) -> SolveResult:
-        return solve(problem, solver, params=params, options=options, presolve=presolve, registry=registry)
-
-    result = phases.run("search", lambda: solved(built.problem))
-    del phases.seconds["search"]
-    for part in ("presolve", "compile", "solve"):
-        spent = result.timings.get(part)
-        phases.seconds[part] = (spent.cpu, spent.wall) if spent else (0.0, 0.0)
     plan = None
     if result.assignment is not None:
         plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices, settings=asked))
     untied = None
     if report_tying:
-        untied = phases.run(
-            "untied", lambda: solved(build_problem(graph, pricer, constraints, tie="none", name=name).problem)
-        )
+        untied = phases.run("untied", lambda: step.search("none", seeding, Phases())[1])
     phases.seconds["total"] = (time.process_time() - began, time.perf_counter() - start)
-    return SearchResult(plan, result, built, constraints, dict(phases.seconds), untied)
+    return SearchResult(plan, result, built, constraints, dict(phases.seconds), untied, report)
 
 
 def search(model: nn.Module | ModelSpec, inputs: Any, mesh: Mesh | str | Mapping[str, int], **settings: Any) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Seeding:
         mode: ``"restrict"`` searches within the radius, ``"warm"`` starts from the seed and searches everything.
         solver: Who solves the problems of single mesh dimensions; "" for the one that searches.
         bound: Name of a solver that bounds the unrestricted problem, so that the most the restriction can have cost is
-            known; "" for none.
+            known; "" for what is known without solving it.
         seeder: Name of the seeder, one that takes a provider of dimensions.
         cache: What was solved before. It belongs to the caller, who may hand it to several searches.
     """
@@ -84,7 +85,7 @@ class SeedReport:
         radius: The greatest distance that was searched; None when everything was.
         asked: The radius that was asked for; `radius` is greater where nothing feasible was that near.
         objective: Predicted time of the seed itself, µs; None when it breaks a demand or some node has no witness.
-        bound: A lower bound on the unrestricted problem, µs; -inf when none was asked for.
+        bound: A lower bound on the unrestricted problem, µs; -inf when none is known.
         labels: Labels of the problem that was solved.
         combinations: How many all combinations of single-dimension strategies would be, before those are left out
             whose shards would not fit.
@@ -107,6 +108,13 @@ class SeedReport:
     empty: tuple[str, ...]
     dimensions: Mapping[str, Solved] = field(default_factory=lambda: MappingProxyType({}))
     ball: SolveResult | None = None
+
+    @property
+    def lost_at_most(self) -> float:
+        """The most that the restriction can have cost, µs: the best within it, less a bound on everything."""
+        if self.ball is None or self.ball.objective is None:
+            return 0.0 if self.ball is None else math.inf
+        return max(0.0, float(self.ball.objective) - self.bound)
 
     @property
     def coverage(self) -> float:
@@ -245,7 +253,7 @@ def search_near(
     radius: int,
     dims: int,
     solved_dimensions: Mapping[str, Solved],
-    unrestricted: Callable[[BuiltProblem], float],
+    unrestricted: Callable[[], float],
     gap: float = 0.0,
 ) -> tuple[BuiltProblem, SolveResult, SeedReport]:
     """Search near a seed, wider where nothing feasible is that near.
@@ -274,7 +282,7 @@ def search_near(
         wider = wider + 1 if wider + 1 < dims else None
     bound, result = ball.bound, ball
     if wider is not None:
-        bound = unrestricted(built)
+        bound = unrestricted()
         result = outside_ball(built.problem, ball, ball.assignment, wider, bound, gap=gap)
     report = SeedReport(
         mode=seeding.mode,
