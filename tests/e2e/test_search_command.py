@@ -107,7 +107,8 @@ def test_demands_are_put_over_those_of_the_model(run: Run) -> None:
     def demands(*more: str) -> Any:
         done = run(*SMALL, "--json", "-", *more)
         assert done.exit_code == 0, done.stderr
-        return strict(done.stdout)["constraints"]
+        found = strict(done.stdout)["constraints"]
+        return {key: found[key] for key in ("inputs", "outputs", "pins", "parameter_memory")}
 
     own = {"inputs": {"input:args[0]": ["S(0)", "R"]}, "outputs": {"output": ["S(0)", "R"]}}
     assert demands() == {**own, "pins": {}, "parameter_memory": "least"}
@@ -208,15 +209,103 @@ def test_explain_sums_a_plan_up(run: Run, plans: tuple[Path, Path]) -> None:
 def test_explain_tells_what_happens_around_a_node(run: Run, plans: tuple[Path, Path]) -> None:
     plan = strict(plans[0].read_text())
     moved = next(edge for edge in plan["edges"] if edge["path"] and edge["consumer"])
-    said = run("explain", plans[0], moved["producer"]).stdout
+    said = run("explain", plans[0], moved["producer"], "--brief").stdout
     assert f"node       {moved['producer']}" in said
     assert f"{moved['before']} -> {moved['after']}" in said
     assert f"{moved['path'][0]['kind']} on {moved['path'][0]['dim']}" in said
-    document = strict(run("explain", plans[0], moved["consumer"], "--json").stdout)
+    assert "runner-up" not in said
+    document = strict(run("explain", plans[0], moved["consumer"], "--brief", "--json").stdout)
     assert moved["us"] in [edge["us"] for edge in document["incoming"]]
+    assert document["runner_up"] is document["unknown"] is None
     missing = run("explain", plans[0], "layers.0.up.wieght")
     assert missing.exit_code == 2
     assert "did you mean 'layers.0.up.weight'" in missing.stderr
+
+
+def test_explain_tells_what_other_placements_would_cost(run: Run, plans: tuple[Path, Path]) -> None:
+    words = ("explain", plans[1], "layers.0.down.weight", "--against", "RR", "--against", "S(1)S(0)")
+    document = strict(run(*words, "--json").stdout)
+    assert document["choices"] > 1
+    assert document["copies"] == 2
+    (pinned,) = (run(*SMALL, "--pin", f"layers.*.down.weight={p}", "--pin", "layers.*.up.weight=RR", "--memory", "none",
+                     "--json", "-") for p in ("S(1)S(0)",))  # fmt: skip
+    best = strict(plans[1].read_text())["result"]["objective"]
+    other = document["against"][1]
+    assert (other["asked"], other["strategy"]) == ("S(1)S(0)", "S(1)S(0)")
+    assert other["downstream"]["us"] == pytest.approx(strict(pinned.stdout)["objective"] - best, abs=1e-6)
+    assert document["runner_up"]["downstream"]["us"] <= max(o["downstream"]["us"] for o in document["against"]) + 1e-6
+    said = run(*words).stdout
+    assert said.count("  downstream  ") == 3
+    assert "\nrunner-up  " in said
+    assert "\nagainst    S(1)S(0)\n" in said
+    for arguments, message in (
+        (("layers.0.down.weight", "--against", "S(5)R"), "cannot be placed 'S(5)R'; it can be"),
+        (("layers.0.down.weight", "--against", "X"), "is no placement"),
+        (("--against", "RR"), "--against needs a NODE"),
+        (("layers.0.down.weight", "--against", "RR", "--brief"), "exclude each other"),
+        (("layers.0.down.weight", "--size", "batch=512"), "at other shapes"),
+        (("layers.0.down.weight", "--model", "gpt2"), "not the one that the plan is of"),
+    ):
+        done = run("explain", plans[1], *arguments)
+        assert done.exit_code == 2, arguments
+        assert message in done.stderr
+
+
+FACTORY = """
+import torch
+from torch import nn
+
+def make(batch=64):
+    return nn.Linear(64, 64), torch.zeros(batch, 64)
+"""
+
+
+def test_a_plan_of_a_function_of_ones_own(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_model_of_plans.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    made = ("--model", "my_model_of_plans:make")
+    assert run("search", *made, "--size", "batch=128", "--mesh", "dp=2", "--plan", "plan.json").exit_code == 0
+    told = run("explain", "plan.json", "weight")
+    assert told.exit_code == 0
+    assert "runner-up  unknown: the plan's model is what 'my_model_of_plans:make' made" in told.stdout
+    assert strict(run("explain", "plan.json", "weight", *made, "--json").stdout)["runner_up"] is not None
+    refused = run("reprice", "plan.json", "--cost-model", "nccl-a100")
+    assert refused.exit_code == 2
+    assert "--model my_model_of_plans:make" in refused.stderr
+    document = strict(run("reprice", "plan.json", *made, "--size", "batch=32", "--json").stdout)
+    assert [side["inputs"][0]["shape"] for side in (document["before"], document["after"])] == [[128, 64], [32, 64]]
+
+
+def test_reprice_keeps_placements_and_tells_the_difference(run: Run, plans: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "repriced.json"
+    done = run("reprice", plans[0], "--size", "batch=64", "--cost-model", "nccl-a100", "--json", "--plan", out)
+    assert done.exit_code == 0, done.stderr
+    document = strict(done.stdout)
+    before, after = document["before"], document["after"]
+    assert after["placement_hash"] == before["placement_hash"]
+    assert (after["cost_model"], after["bound"], after["termination"]) == ("nccl-a100", None, "repriced")
+    assert document["objective_difference"] == after["objective"] - before["objective"]
+    assert sum(row["after"] for row in document["costs"]) == pytest.approx(after["objective"], rel=1e-9)
+    assert strict(out.read_text())["result"]["objective"] == after["objective"]
+    said = run("reprice", plans[0], "--size", "batch=64").stdout
+    assert "all placements kept" in said
+    assert "note: different inputs" in said
+
+
+def test_reprice_names_what_is_impossible(run: Run, plans: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "repriced.json"
+    done = run("reprice", plans[0], "--size", "batch=1", "--plan", out)
+    assert done.exit_code == 1
+    assert "impossible at these shapes" in done.stdout
+    assert "input:args[0] as S(0)R: its output 0 of shape (1, 1024) cannot be S(0)R" in done.stdout
+    assert not out.exists()
+    document = strict(run("reprice", plans[0], "--size", "batch=1", "--json").stdout)
+    assert document["after"] is None
+    assert document["impossible"][0]["node"] == "input:args[0]"
+    for arguments in (("--size", "layers=3"), ("--size", "depth=3"), ("--cost-model", "nccl-h1000")):
+        refused = run("reprice", plans[0], *arguments)
+        assert refused.exit_code == 2, arguments
+        assert "Traceback" not in refused.stderr
 
 
 def test_diff_tells_what_moved_and_what_it_costs(run: Run, plans: tuple[Path, Path]) -> None:
