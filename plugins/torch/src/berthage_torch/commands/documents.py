@@ -10,10 +10,14 @@ from typing import Any
 
 from berthage.cli.strict_json import FORMAT_VERSION
 from berthage_torch.searching.run import SearchResult
+from berthage_torch.searching.seed_report import seed_document
 
 __all__ = ["peak_rss_bytes", "search_document"]
 
-_PHASES = ("trace", "enumerate", "price", "build", "presolve", "compile", "solve", "plan", "untied", "total")
+_PHASES = (
+    "trace", "seed", "restrict", "enumerate", "price", "build", "presolve", "compile", "solve", "bound", "plan",
+    "untied", "total",
+)  # fmt: skip
 
 
 def search_document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +55,7 @@ def search_document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, 
         "tie": asked["tie"],
         "untied": None if untied is None else {"objective": untied.objective, "bound": untied.bound, "lost": lost},
         "constraints": _fields(found.constraints),
+        "seeding": None if found.seeding is None else seed_document(found.seeding),
         "infeasibility": _why(found),
         "timings": {
             name: {"cpu": found.timings[name][0], "wall": found.timings[name][1]}

@@ -30,6 +30,7 @@ from berthage_torch.models.spec import ModelSpec
 from berthage_torch.plans.settings import Origin
 from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import SearchResult, default_constraints, run_search
+from berthage_torch.searching.seeding import Seeding
 
 __all__ = ["search"]
 
@@ -105,6 +106,41 @@ def _demands(function: Callable[..., None]) -> Callable[..., None]:
     return gathered
 
 
+def _seeds(function: Callable[..., None]) -> Callable[..., None]:
+    """The options about seeds; the function gets them as ``seeding``."""
+
+    @functools.wraps(function)
+    def gathered(*args: Any, seed_radius: int, seed_mode: str, seed_bound: str, **rest: Any) -> None:
+        function(*args, seeding=Seeding(seed_radius, seed_mode, bound=seed_bound), **rest)
+
+    options = (
+        click.option(
+            "--seed-radius",
+            type=click.IntRange(min=0),
+            default=2,
+            show_default=True,
+            metavar="N",
+            help="On 3 and more mesh dimensions, TRW-S stays within N of a seed on each tensor; 0 searches all.",
+        ),
+        click.option(
+            "--seed-mode",
+            type=click.Choice(["restrict", "warm"]),
+            default="restrict",
+            show_default=True,
+            help="Stay near the seed, or only start there.",
+        ),
+        click.option(
+            "--seed-bound",
+            default="",
+            metavar="NAME",
+            help="Let this solver bound what is not near the seed too, e.g. trws. [default: a cheap, weak bound]",
+        ),
+    )
+    for option in reversed(options):
+        gathered = option(gathered)
+    return gathered
+
+
 @click.command()
 @click.option("--model", required=True, metavar="NAME|MODULE:FUNCTION", help="A built-in model, or one of yours.")
 @click.option("--mesh", "mesh_text", required=True, metavar="dp=8,tp=8", help="Sizes of the mesh dimensions.")
@@ -119,6 +155,7 @@ def _demands(function: Callable[..., None]) -> Callable[..., None]:
     "--tie", type=click.Choice(["layers", "none"]), default="layers", show_default=True, help="What is alike."
 )
 @click.option("--report-tying", is_flag=True, help="Search again with nothing tied; tell what tying costs.")
+@_seeds
 @effort_options
 @click.option(
     "--json",
@@ -142,6 +179,7 @@ def search(
     asked: _Asked,
     tie: str,
     report_tying: bool,
+    seeding: Seeding,
     effort: Effort,
     json_path: Path | None,
     plan_path: Path | None,
@@ -156,6 +194,8 @@ def search(
     # What is misspelt is told before the model is traced.
     solver_options = build_options(registry.solver(solver), pairs_to_mapping(options, "--option"))
     mesh = Mesh.parse(mesh_text)
+    if seeding.bound:
+        registry.solver(seeding.bound)
     wanted = _Wanted(json_path, plan_path, problem_path)
     _check_files(wanted, registry)
     with stdout_to_stderr(), spoken_warnings(), progress() as tell:
@@ -178,6 +218,9 @@ def search(
             options=solver_options,
             presolve=effort.presolve,
             report_tying=report_tying,
+            seed_radius=seeding.radius,
+            seed_mode=seeding.mode,
+            seed_bound=seeding.bound,
             origin=None if isinstance(module, ModelSpec) and ":" not in model else Origin(model, dict(sizes)),
             registry=registry,
             progress=tell,
@@ -229,6 +272,8 @@ def _lines(found: SearchResult) -> Iterator[str]:
     yield ""
     if found.result.evaluation is not None:
         yield from core_words.budget_lines(found.result.evaluation)
+    if found.seeding is not None:
+        yield from words.seed_lines(found.seeding)
     if found.untied is not None:
         yield _tying_line(found)
     calls, eager = (found.result.stats.get(key) for key in ("oracle_calls", "oracle_calls_eager"))

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from berthage.cli import words
 from berthage_torch.plans.placed import PlannedEdge
 from berthage_torch.plans.plan import Plan
+from berthage_torch.searching.seed_report import SeedReport
 
-__all__ = ["dearest_moves", "edges_document", "mesh", "over_layers", "parameters", "summary_lines", "us"]
+__all__ = ["dearest_moves", "edges_document", "mesh", "over_layers", "parameters", "seed_lines", "summary_lines", "us"]
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?=[./]|$)")
 
@@ -146,3 +147,20 @@ def edges_document(edges: Iterable[PlannedEdge]) -> list[dict[str, object]]:
         }
         for edge in edges
     ]
+
+
+def seed_lines(report: SeedReport) -> Iterator[str]:
+    """What was searched near a seed, and what is known of the rest."""
+    cost = "breaks a demand" if report.objective is None else us(report.objective)
+    yield f"seed       {cost}, from {words.some(tuple(report.dimensions))} each alone"
+    if report.ball is None:
+        yield "searched   everything, from the seed" if report.mode == "warm" else "searched   everything in the end"
+        return
+    wider = f" ({report.asked} held nothing feasible)" if report.radius != report.asked else ""
+    yield (
+        f"searched   within distance {report.radius}{wider}: {report.labels:,} labels, "
+        f"{report.coverage:.1%} of all combinations; gap there {words.gap(report.ball.relative_gap)}"
+    )
+    if math.isfinite(report.lost_at_most) and report.ball.objective:
+        share = report.lost_at_most / float(report.ball.objective)
+        yield f"beyond     not more than {us(report.lost_at_most)} ({share:.2%}) can be gained outside"

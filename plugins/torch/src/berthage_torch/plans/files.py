@@ -113,6 +113,7 @@ def _settings(plan: Plan) -> dict[str, Any]:
             "options": settings.options,
             **settings.effort,
         },
+        "seeding": settings.seeding,
     }
 
 
@@ -154,6 +155,7 @@ def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
         solver_version=str(version),
         options=_mapping(options),
         effort=solver,
+        seeding=None if made.get("seeding") is None else _mapping(made["seeding"]),
     )
     bound = result["bound"]
     return {

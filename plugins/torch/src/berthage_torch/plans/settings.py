@@ -72,6 +72,7 @@ class Settings:
         solver_version: Version of the solver.
         options: The solver's own options.
         effort: Limits, gap, seed and threads, and which reductions ran.
+        seeding: What was searched near which seed, and what was proved there; None where no seed was made.
     """
 
     origin: Origin = field(default_factory=Origin)
@@ -83,6 +84,7 @@ class Settings:
     solver_version: str = ""
     options: Document = field(default_factory=_nothing)
     effort: Document = field(default_factory=_nothing)
+    seeding: Document | None = None
 
     @property
     def params(self) -> SolveParams:

@@ -33,7 +33,8 @@ from berthage_torch.tracing.trace_step import trace
 from .building import BuiltProblem
 from .constraints import Constraints
 from .folding import Tie
-from .seeding import Seeding, SeedReport
+from .seed_report import SeedReport, seed_document
+from .seeding import Seeding, radius_for
 from .step import Phases, Step
 
 __all__ = ["SearchResult", "cost_model_of", "default_constraints", "run_search", "search"]
@@ -127,6 +128,9 @@ def run_search(
     registry = registry or load_registry()
     mesh = _mesh(mesh)
     prices = cost_model_of(cost_model, registry)
+    solver = registry.solver("trws" if solver == "approx" else solver).name
+    seeding = Seeding(seed_radius, seed_mode, bound=seed_bound, cache=seed_cache)
+    radius = radius_for(seeding, solver, mesh)  # refused before the model is traced
     name = type(model).__name__
     if isinstance(model, ModelSpec):
         name, policy, inputs = model.name, policy or model.policy, inputs or model.make_inputs
@@ -139,11 +143,9 @@ def run_search(
     elif callable(constraints):
         constraints = constraints(graph, mesh)
     constraints = constraints or Constraints()
-    solver = "trws" if solver == "approx" else solver
     pricer = Pricer(mesh, prices, lazy=Capability.LAZY_TABLES in registry.solver(solver).capabilities)
-    seeding = Seeding(seed_radius, seed_mode, bound=seed_bound, cache=seed_cache)
     step = Step(graph, pricer, constraints, name, solver, params or SolveParams(), options, presolve, registry)
-    built, result, report = step.search(tie, seeding, phases)
+    built, result, report = step.search(tie, seeding, radius, phases)
     asked = Settings(
         origin=origin or (Origin(model.name, plain(model.sizes)) if isinstance(model, ModelSpec) else Origin()),
         cost_model=cost_model if isinstance(cost_model, str) else "",
@@ -152,6 +154,7 @@ def run_search(
         constraints=constraints_document(constraints),
         options=plain(options or {}),
         effort=effort_document(params, presolve),
+        seeding=seed_document(report) if report is not None else None,
     )
 
     plan = None
@@ -159,7 +162,7 @@ def run_search(
         plan = phases.run("plan", lambda: make_plan(built, result, model=name, cost_model=prices, settings=asked))
     untied = None
     if report_tying:
-        untied = phases.run("untied", lambda: step.search("none", seeding, Phases())[1])
+        untied = phases.run("untied", lambda: step.search("none", seeding, radius, Phases())[1])
     phases.seconds["total"] = (time.process_time() - began, time.perf_counter() - start)
     return SearchResult(plan, result, built, constraints, dict(phases.seconds), untied, report)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -34,8 +33,9 @@ from .constraints import Constraints
 from .dimensions import MeshDimensions, MeshSeed
 from .folding import Tie
 from .near import Decision, Near, keeps_all
+from .seed_report import SeedReport
 
-__all__ = ["SeedReport", "SeedWarning", "Seeding", "build_near", "core_seed", "radius_for", "seed_step"]
+__all__ = ["SeedWarning", "Seeding", "build_near", "core_seed", "radius_for", "seed_step"]
 
 SEEDED: Final = ("trws", "trws-lazy")
 """The solvers that search near a seed: quick ones, which gain most from fewer labels and prove little of all."""
@@ -74,52 +74,6 @@ class Seeding:
         radius: object = self.radius  # callers need not be type-checked
         if radius is not None and (not isinstance(radius, int) or isinstance(radius, bool) or radius < 0):
             raise OptionError(f"seed_radius is a whole number of at least 0, or None, not {radius!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class SeedReport:
-    """What a seed was and what was searched near it.
-
-    Attributes:
-        mode: As in `Seeding`.
-        radius: The greatest distance that was searched; None when everything was.
-        asked: The radius that was asked for; `radius` is greater where nothing feasible was that near.
-        objective: Predicted time of the seed itself, µs; None when it breaks a demand or some node has no witness.
-        bound: A lower bound on the unrestricted problem, µs; -inf when none is known.
-        labels: Labels of the problem that was solved.
-        combinations: How many all combinations of single-dimension strategies would be, before those are left out
-            whose shards would not fit.
-        restored: Names of what got a witness back that the enumeration does not offer.
-        moved: Names of what the single dimensions place as it cannot be on all together; see `MeshSeed`.
-        empty: Names of what keeps everything because a demand excludes everything that lies where its seed is.
-        dimensions: The solved problem of each mesh dimension.
-        ball: The solver's result within the radius; None when everything was searched.
-    """
-
-    mode: str
-    radius: int | None
-    asked: int
-    objective: float | None
-    bound: float
-    labels: int
-    combinations: int
-    restored: tuple[str, ...]
-    moved: tuple[str, ...]
-    empty: tuple[str, ...]
-    dimensions: Mapping[str, Solved] = field(default_factory=lambda: MappingProxyType({}))
-    ball: SolveResult | None = None
-
-    @property
-    def lost_at_most(self) -> float:
-        """The most that the restriction can have cost, µs: the best within it, less a bound on everything."""
-        if self.ball is None or self.ball.objective is None:
-            return 0.0 if self.ball is None else math.inf
-        return max(0.0, float(self.ball.objective) - self.bound)
-
-    @property
-    def coverage(self) -> float:
-        """Labels as a share of all combinations."""
-        return self.labels / max(1, self.combinations)
 
 
 def radius_for(seeding: Seeding, solver: str, mesh: Mesh) -> int | None:

@@ -21,7 +21,8 @@ from .constraints import Constraints
 from .dimensions import MeshSeed
 from .folding import Tie
 from .near import Near, combinations
-from .seeding import Seeding, SeedReport, build_near, radius_for, search_near, seed_step
+from .seed_report import SeedReport
+from .seeding import Seeding, build_near, search_near, seed_step
 
 __all__ = ["Phases", "Step"]
 
@@ -96,18 +97,20 @@ class Step:
     presolve: bool | tuple[str, ...]
     registry: Registry
 
-    def search(self, tie: Tie, seeding: Seeding, phases: Phases) -> tuple[BuiltProblem, SolveResult, SeedReport | None]:
+    def search(
+        self, tie: Tie, seeding: Seeding, radius: int | None, phases: Phases
+    ) -> tuple[BuiltProblem, SolveResult, SeedReport | None]:
         """Build and solve, near a seed where one is wanted.
 
         Args:
             tie: See `fold`.
-            seeding: How a seed is made and used, where mesh and solver are such.
+            seeding: How a seed is made and used.
+            radius: What `radius_for` has; None makes no seed.
             phases: Told of the phases, and given their seconds.
 
         Returns:
             The problem that was solved, the result for the whole step, and what was searched near which seed.
         """
-        radius = radius_for(seeding, self.solver, self.pricer.mesh)
         if radius is not None:
             found = self._near(tie, seeding, radius, phases)
             if found is not None:
