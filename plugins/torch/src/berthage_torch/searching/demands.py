@@ -106,7 +106,8 @@ def apply_constraints(
 ) -> None:
     """Add the constraints of a training step and those of a person.
 
-    A gradient is placed as its parameter or input, a tangent as its output, what model code gave a `hint` as that says.
+    A gradient is placed as its parameter or input, a tangent as its output, a buffer's new value as the buffer, what
+    model code gave a `hint` as that says.
 
     Args:
         constraints: The person's.
@@ -132,6 +133,9 @@ def apply_constraints(
     for node in nodes:
         if node.role == "input-gradient" and node.fqn in given:
             once("input", given[node.fqn], "outputs", node.index, "inputs", f"gradient of {node.fqn} placed like it")
+        elif node.role == "mutation" and node.fqn in graph.buffers:
+            name = f"new value of {node.fqn} placed like it"
+            once("buffer", graph.buffers[node.fqn], "outputs", node.index, "inputs", name)
     for output, tangent in graph.tangents.items():
         name = f"tangent of {nodes[output].fqn or nodes[output].name} placed like it"
         once("tangent", output, "inputs", tangent, "outputs", name)
