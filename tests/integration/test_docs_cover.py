@@ -81,3 +81,10 @@ def test_every_option_of_search_is_described(registry: Registry) -> None:
     options = {name for name in written if name.startswith("--")}
     assert len(options) > 15
     assert {name for name in options if f"`{name}" not in page("search.md")} == set()
+
+
+@pytest.mark.parametrize("name", ["explain", "diff", "reprice"])
+def test_every_option_of_the_commands_on_plans_is_described(registry: Registry, name: str) -> None:
+    options = {o for parameter in registry.load_command(name).params for o in parameter.opts if o.startswith("--")}
+    assert options
+    assert {option for option in options if f"`{option}" not in page("plans.md")} == set()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from berthage import InvalidProblemError, PlacementProblem, Registry, SolveResult, evaluate, load_registry, solve
 from berthage_nccl import placements as codes
 from berthage_torch.pricing.strategies import Strategies
-from berthage_torch.searching.building import BuiltProblem
+from berthage_torch.searching.building import BuiltProblem, build_problem
 from berthage_torch.searching.demands import placement_of
 
 from .comparing import Change
@@ -34,10 +34,18 @@ Labels = npt.NDArray[np.int64]
 def problem_of(
     plan: Plan, given: SearchResult | BuiltProblem | None, registry: Registry | None, model: Mapping[str, Any]
 ) -> BuiltProblem:
-    """The problem of a plan: the one at hand, or made again with ``model`` as `retrace` takes it."""
+    """The problem of a plan: the one at hand, or made again with ``model`` as `retrace` takes it.
+
+    After a search near a seed it is made again too, of the same graph: what else a node could do is asked of everything.
+    """
     if given is None:
         return retrace(plan, registry=registry, **model).build()
-    return given if isinstance(given, BuiltProblem) else given.built
+    if isinstance(given, BuiltProblem):
+        return given
+    built = given.built
+    if given.seeding is None:
+        return built
+    return build_problem(built.graph, built.pricer, given.constraints, tie=plan.settings.tie)
 
 
 class Alternatives:
