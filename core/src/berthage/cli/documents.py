@@ -10,6 +10,7 @@ from berthage.cli.strict_json import FORMAT_VERSION
 from berthage.evaluation import Evaluation
 from berthage.files import atomic_write
 from berthage.problem import PlacementProblem
+from berthage.seeding import SeededResult
 from berthage.solving.results import Infeasibility, SolveResult
 
 
@@ -57,6 +58,32 @@ def result_document(problem: PlacementProblem, result: SolveResult, **more: Any)
         "trace": [[point.time, point.objective, point.bound] for point in result.trace],
         **more,
         "assignment": result.assignment,
+    }
+
+
+def seeded_document(seeded: SeededResult) -> dict[str, Any]:
+    """What was searched near which seed; ``ball`` is what was found and proved there."""
+    near, ball = seeded.restriction, seeded.ball
+    return {
+        "objective": seeded.seed.objective,
+        "bound": seeded.seed.bound,
+        "report": dict(seeded.seed.report),
+        "radius": None if near is None else near.radius,
+        "widened": seeded.widened,
+        "labels": None if near is None else near.kept,
+        "all_labels": None if near is None else near.total,
+        "coverage": None if near is None else near.coverage,
+        "empty": None if near is None else near.empty,
+        "ball": None
+        if ball is None
+        else {
+            "reason": ball.termination.reason,
+            "limit": ball.termination.limit,
+            "objective": ball.objective,
+            "bound": ball.bound,
+            "gap": ball.relative_gap,
+        },
+        "lost_at_most": seeded.lost_at_most,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from berthage.evaluation import Evaluation
 from berthage.problem import PlacementProblem
+from berthage.seeding import SeededResult
 from berthage.solving.results import Infeasibility, SolveResult, Timing
 
 
@@ -75,6 +76,18 @@ def result_lines(result: SolveResult) -> Iterator[str]:
     if result.evaluation is not None:
         yield from budget_lines(result.evaluation)
     yield from timing_lines(result.timings)
+
+
+def seeded_lines(seeded: SeededResult) -> Iterator[str]:
+    """What was searched near which seed, in some lines."""
+    yield f"seed       {number(seeded.seed.objective)}"
+    near, ball = seeded.restriction, seeded.ball
+    if near is None or ball is None:
+        return
+    yield (
+        f"searched   within {near.radius} of it: {count(near.kept, 'label')} of {near.total}, {near.coverage:.1%}; "
+        f"{ball.termination.reason.value.replace('_', ' ')} there, gap {gap(ball.relative_gap)}"
+    )
 
 
 def infeasibility_lines(reason: Infeasibility) -> Iterator[str]:

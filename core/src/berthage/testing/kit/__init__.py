@@ -1,7 +1,8 @@
-"""The conformance kit: one fresh pytest class per solver, reduction or format."""
+"""The conformance kit: one fresh pytest class per solver, reduction, format or seeder."""
 
 from berthage.testing.kit.formats import format_checks, format_conformance
 from berthage.testing.kit.reductions import reduction_checks, reduction_conformance
+from berthage.testing.kit.seeders import seeder_checks, seeder_conformance
 from berthage.testing.kit.solvers import conformance, solver_checks
 
 __all__ = [
@@ -10,5 +11,7 @@ __all__ = [
     "format_conformance",
     "reduction_checks",
     "reduction_conformance",
+    "seeder_checks",
+    "seeder_conformance",
     "solver_checks",
 ]
