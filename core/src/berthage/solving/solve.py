@@ -352,11 +352,12 @@ class _Run:
 
         def softly(trial: PlacementProblem) -> SolveResult | None:
             found = None
-            for named in (self.named, *_exact_solvers(self.registry, self.named.name)):
+            for name in (None, *_exact_solvers(self.registry, self.named.name)):
                 if (left := deadline.remaining()) <= 0.0 or self.clock.interrupted:
                     break
                 params = SolveParams(time_limit=left / 2, seed=self.params.seed)  # the next may know better
                 with suppress(BerthageError):
+                    named = self.named if name is None else _named(name, None, self.registry)
                     result = _Run(trial, params, named, self.registry).result(presolve, None)
                     found = result if result.assignment is not None else found
                     if result.termination.reason is Reason.OPTIMAL:
@@ -453,12 +454,12 @@ def _params(params: SolveParams | None, shortcuts: Mapping[str, Any]) -> SolvePa
     return replace(params or SolveParams(), **shortcuts)
 
 
-def _exact_solvers(registry: Registry, but: str) -> Iterator[_Named]:
+def _exact_solvers(registry: Registry, but: str) -> Iterator[str]:
     """Other solvers here that find the optimum under soft budgets."""
     able = {Capability.EXACT, Capability.LINEAR_BUDGETS, Capability.INTERVAL_BUDGETS, Capability.SOFT_BUDGETS}
     for info in registry.solvers:
         if able <= info.capabilities and info.name != but and not registry.unavailable_reason(info):
-            yield _named(info.name, None, registry)
+            yield info.name
 
 
 def _named(solver: str | Solver | Callable[..., SolverOutcome], options: Any, registry: Registry) -> _Named:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .policy import MixedPrecision
     from .pricing.pricer import Pricer
     from .pricing.strategies import MissingRuleWarning
+    from .searching.autoparallel import AutoParallel
     from .searching.building import BuiltProblem, build_problem
     from .searching.constraints import Constraints, PeakMemory
     from .searching.memory import MemoryTimeline, memory_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alternative",
     "ApplyError",
+    "AutoParallel",
     "BuiltProblem",
     "Change",
     "Collective",
@@ -75,6 +77,7 @@ _HOME: Final = MappingProxyType(
     {
         "Alternative": "plans.explaining",
         "ApplyError": "errors",
+        "AutoParallel": "searching.autoparallel",
         "BuiltProblem": "searching.building",
         "Change": "plans.comparing",
         "Collective": "plans.costs",
@@ -83,8 +86,8 @@ _HOME: Final = MappingProxyType(
         "CostRow": "plans.costs",
         "Difference": "plans.comparing",
         "Explanation": "plans.explaining",
-        "Misfit": "plans.retracing",
         "MemoryTimeline": "searching.memory",
+        "Misfit": "plans.retracing",
         "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",

@@ -22,6 +22,7 @@ from berthage_torch.profiling.matrix import read_matrix, rows_named
 from berthage_torch.profiling.processes import run_once
 from berthage_torch.profiling.records import is_ok, load_record, make_record, summaries, write_record, write_summary
 from berthage_torch.profiling.rows import Row
+from berthage_torch.searching.solvers import solver_of
 
 __all__ = ["profile"]
 
@@ -97,8 +98,7 @@ def profile(
 def _check(row: Row, registry: Registry) -> None:
     """Refuse what is misspelt before anything runs."""
     try:
-        name = "trws" if row.solver == "approx" else row.solver
-        build_options(registry.solver(name), dict(row.options))
+        build_options(registry.solver(solver_of(row.solver, registry)), dict(row.options))
         Mesh.parse(row.mesh)
     except (BerthageError, ValueError) as error:
         raise InvalidProblemError(f"row {row.name}: {error}") from None

@@ -31,6 +31,7 @@ from berthage_torch.plans.settings import Origin
 from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import SearchResult, default_constraints, run_search
 from berthage_torch.searching.seeding import Seeding
+from berthage_torch.searching.solvers import solver_of
 
 __all__ = ["search"]
 
@@ -190,7 +191,7 @@ def search(
     MODULE:FUNCTION returns a module and its inputs; a placement is one word a mesh dimension, such as S(0)R.
     """
     registry = registry_of(ctx)
-    solver = "trws" if solver == "approx" else solver
+    solver = solver_of(solver, registry)
     # What is misspelt is told before the model is traced.
     solver_options = build_options(registry.solver(solver), pairs_to_mapping(options, "--option"))
     mesh = Mesh.parse(mesh_text)

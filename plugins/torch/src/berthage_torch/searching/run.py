@@ -35,9 +35,17 @@ from .constraints import Constraints
 from .folding import Tie
 from .seed_report import SeedReport, seed_document
 from .seeding import Seeding, radius_for
+from .solvers import solver_of
 from .step import Phases, Step
 
-__all__ = ["SearchResult", "cost_model_of", "default_constraints", "run_search", "search"]
+__all__ = [
+    "SearchResult",
+    "cost_model_of",
+    "default_constraints",
+    "mesh_of",
+    "run_search",
+    "search",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +96,7 @@ def run_search(
     seed_bound: str = "",
     seed_cache: SeedCache | None = None,
     repeat_layers: bool = True,
+    graph: OpGraph | None = None,
     origin: Origin | None = None,
     registry: Registry | None = None,
     progress: Callable[[str], None] = lambda phase: None,
@@ -98,7 +107,7 @@ def run_search(
         model: An unmodified module, or a model of the zoo, which brings inputs, policy and constraints of its own.
         inputs: As `trace` takes them; None with a model of the zoo.
         mesh: The mesh, ``"dp=8,tp=8"``, or sizes by name.
-        solver: Name of any registered solver; ``approx`` stands for ``trws``.
+        solver: Name of any registered solver, or ``approx``, see `solver_of`.
         constraints: Demands on the plan, or a function that makes them once the graph is there; None for those of the
             zoo, or none.
         cost_model: Name of a cost model, path of a profile, or the model itself.
@@ -116,6 +125,7 @@ def run_search(
             compute of every node, which is cheap and weak.
         seed_cache: What was solved for seeds before, to be shared by several searches; None remembers nothing.
         repeat_layers: See `trace`.
+        graph: The traced step, where it is there already; nothing is traced then.
         origin: What made the model, kept in the plan so that its problem can be made again; known for the zoo's.
         registry: Where names are looked up.
         progress: Told of each phase as it begins.
@@ -126,9 +136,9 @@ def run_search(
         OptionError: ``seed_radius`` is not below the number of mesh dimensions, or another option is wrong.
     """
     registry = registry or load_registry()
-    mesh = _mesh(mesh)
+    mesh = mesh_of(mesh)
     prices = cost_model_of(cost_model, registry)
-    solver = registry.solver("trws" if solver == "approx" else solver).name
+    solver = solver_of(solver, registry)
     seeding = Seeding(seed_radius, seed_mode, bound=seed_bound, cache=seed_cache)
     radius = radius_for(seeding, solver, mesh)  # refused before the model is traced
     name = type(model).__name__
@@ -137,7 +147,8 @@ def run_search(
     module = model.model if isinstance(model, ModelSpec) else model
     phases = Phases(progress)
     began, start = time.process_time(), time.perf_counter()
-    graph = phases.run("trace", lambda: trace(module, inputs, policy=policy, repeat_layers=repeat_layers))
+    if graph is None:
+        graph = phases.run("trace", lambda: trace(module, inputs, policy=policy, repeat_layers=repeat_layers))
     if constraints is None and isinstance(model, ModelSpec):
         constraints = default_constraints(model, graph, mesh)
     elif callable(constraints):
@@ -203,7 +214,8 @@ def cost_model_of(given: str | CostModel, registry: Registry) -> CostModel:
     return made
 
 
-def _mesh(given: Mesh | str | Mapping[str, int]) -> Mesh:
+def mesh_of(given: Mesh | str | Mapping[str, int]) -> Mesh:
+    """A mesh as it is written: ``"dp=8,tp=8"``, or sizes by name."""
     if isinstance(given, Mesh):
         return given
     if isinstance(given, str):
