@@ -97,6 +97,23 @@ def test_a_dimension_of_one_rank_changes_no_price() -> None:
         assert price("b=1,a=8", f"R{source}", f"P{target}") == expected
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_dimensions_of_one_rank_open_no_way_around(contiguous: bool) -> None:
+    codes = np.array([[a, b] for a in (0, 1, 8, 9) for b in (0, 1, 8, 9)], dtype=np.int8)
+    padded = np.insert(codes, (0, 1, 2), 0, axis=1)
+    dense, wide = Mesh.parse("a=2,b=8"), Mesh.parse("x=1,a=2,y=1,b=8,z=1")
+    expected = MODEL.redistribute(dense, SHAPE, 4, codes, codes, contiguous)
+    assert (MODEL.redistribute(wide, SHAPE, 4, padded, padded, contiguous) == expected).all()
+    for source, more in zip(codes, padded, strict=True):
+        for target, other in zip(codes, padded, strict=True):
+            moves = MODEL.path(wide, SHAPE, 4, more, other, contiguous)
+            same = MODEL.path(dense, SHAPE, 4, source, target, contiguous)
+            assert [(m.kind, wide.names[m.mesh_dim], m.us) for m in moves] == [
+                (m.kind, dense.names[m.mesh_dim], m.us) for m in same
+            ]
+            assert not moves or (moves[0].before, moves[-1].after) == (tuple(more.tolist()), tuple(other.tolist()))
+
+
 def test_scalars_and_empty_tensors() -> None:
     assert price("a=8", "P", "R", ()) > 0
     assert price("a=8", "S(0)", "R", (0, 4)) == 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -197,8 +198,8 @@ class CostModel:
         Raises:
             InvalidProblemError: A code is no placement of this tensor on this mesh.
         """
-        table = self._table(mesh, shape, itemsize, sources, targets)
-        rows, columns = table.lattice.index(sources), table.lattice.index(targets)
+        table, wide = self._table(mesh, shape, itemsize, sources, targets)
+        rows, columns = table.lattice.index(sources[:, wide]), table.lattice.index(targets[:, wide])
         unique, inverse = np.unique(rows, return_inverse=True)
         return table.prices(unique, columns, contiguous)[inverse]
 
@@ -216,9 +217,9 @@ class CostModel:
         Raises:
             InvalidProblemError: A code is no placement of this tensor on this mesh.
         """
-        table = self._table(mesh, shape, itemsize, sources, targets)
+        table, wide = self._table(mesh, shape, itemsize, sources, targets)
         tensor = f"{self.key} {mesh.sizes} {tuple(shape)} {itemsize}"
-        return Redistribution(table, sources, targets, contiguous, self.transition_us, tensor)
+        return Redistribution(table, sources[:, wide], targets[:, wide], contiguous, self.transition_us, tensor)
 
     @property
     def runs(self) -> int:
@@ -236,8 +237,23 @@ class CostModel:
     ) -> tuple[Move, ...]:
         """The moves whose prices add up to what :meth:`redistribute` says, in order; raises as it does."""
         sources, targets = np.asarray(source)[None], np.asarray(target)[None]
-        table = self._table(mesh, shape, itemsize, sources, targets)
-        return table.path(int(table.lattice.index(sources)[0]), int(table.lattice.index(targets)[0]), contiguous)
+        table, wide = self._table(mesh, shape, itemsize, sources, targets)
+        start, end = (int(table.lattice.index(side[:, wide])[0]) for side in (sources, targets))
+        found = [
+            replace(
+                move,
+                mesh_dim=int(wide[move.mesh_dim]),
+                before=_among(sources[0], wide, move.before),
+                after=_among(sources[0], wide, move.after),
+            )
+            for move in table.path(start, end, contiguous)
+        ]
+        now = np.array(found[-1].after if found else sources[0])
+        for dim in np.flatnonzero(now != targets[0]).tolist():  # of one rank: nothing moves
+            after = np.where(np.arange(len(now)) == dim, targets[0], now)
+            found.append(Move("relabel", dim, tuple(now.tolist()), tuple(after.tolist()), 0, 0.0))
+            now = after
+        return tuple(found)
 
     def _table(
         self,
@@ -246,19 +262,29 @@ class CostModel:
         itemsize: int,
         sources: npt.NDArray[np.int8],
         targets: npt.NDArray[np.int8],
-    ) -> PathTable:
-        fabrics = self.fabric(mesh)
+    ) -> tuple[PathTable, npt.NDArray[np.int64]]:
+        """The paths of a tensor, and the mesh dimensions that they are over: those of one rank change no price."""
         codes = _codes(mesh, shape, sources, targets)
-        key = (mesh.sizes, fabrics, tuple(shape), int(itemsize), codes)
+        wide = np.array([dim for dim, size in enumerate(mesh.sizes) if size > 1] or [0], dtype=np.int64)
+        everywhere = self.fabric(mesh)
+        fabrics, sizes = tuple(everywhere[dim] for dim in wide), tuple(mesh.sizes[dim] for dim in wide)
+        key = (sizes, fabrics, tuple(shape), int(itemsize), codes)
         if key not in self._tables:
             pricer = Pricer(lambda kind, dim, size: self._on(fabrics[dim]).us(kind, size), self.copy)
-            self._tables[key] = PathTable(Lattice(mesh.sizes, tuple(shape), int(itemsize), codes), pricer)
-        return self._tables[key]
+            self._tables[key] = PathTable(Lattice(sizes, tuple(shape), int(itemsize), codes), pricer)
+        return self._tables[key], wide
 
 
 def cost_model(name: str | os.PathLike[str]) -> CostModel:
     """A cost model from a shipped profile's name or a profile file; raises as :func:`load_profile`."""
     return CostModel(load_profile(name))
+
+
+def _among(placement: npt.NDArray[np.int8], dims: npt.NDArray[np.int64], codes: tuple[int, ...]) -> tuple[int, ...]:
+    """A placement with ``codes`` on some mesh dimensions."""
+    found = placement.copy()
+    found[dims] = codes
+    return tuple(found.tolist())
 
 
 def _codes(
