@@ -169,3 +169,13 @@ def test_a_problem_is_priced_in_full_where_somebody_needs_every_entry() -> None:
     assert first.to_dense().tolist() == values().tolist()
     assert evaluate(full, [1, 2, 0]).objective == evaluate(problem, [1, 2, 0]).objective
     assert priced(full) is full
+
+
+def test_an_oracle_may_know_that_a_pair_is_forbidden_without_pricing_it() -> None:
+    class Knowing(ArrayOracle):
+        def lower_bound(self, rows: Any, cols: Any) -> Any:
+            return self.price(rows, cols)
+
+    lazy = LazyTable(Knowing(values()))
+    assert lazy.bounds(0, [0, 2]).tolist() == [4.0, math.inf]
+    assert lazy.lookup(0, [0, 2]).tolist() == [4.0, math.inf]

@@ -337,7 +337,8 @@ class LazyTable(CostTable):
                 "the oracle of a lazy table says that its prices are whole numbers and returned a fraction"
             )
         bounds = np.asarray(self.oracle.lower_bound(rows, cols), dtype=np.float64)
-        low = prices < bounds - 1e-9 * np.maximum(1.0, np.abs(bounds))
+        size = np.where(np.isfinite(bounds), np.abs(bounds), 0.0)  # a bound of inf says that the pair is forbidden
+        low = prices < bounds - 1e-9 * np.maximum(1.0, size)
         if low.any():
             i = int(np.flatnonzero(low)[0])
             raise PluginError(

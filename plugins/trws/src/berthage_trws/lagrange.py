@@ -35,7 +35,7 @@ THOROUGH_EVERY = 10
 
 
 @dataclass(eq=False, slots=True)
-class _Dual:
+class Dual:
     """Multipliers in units of cost per limit (``λ · size``): above the upper and below the lower limit of each row."""
 
     budgets: Budgets
@@ -85,7 +85,7 @@ class _Ascent:
     def __init__(self, search: Search, budgets: Budgets, within: BudgetedSearch) -> None:
         self.search, self.budgets, self.within = search, budgets, within
         count = budgets.count
-        self.dual = _Dual(budgets, np.zeros(count), np.zeros(count))
+        self.dual = Dual(budgets, np.zeros(count), np.zeros(count))
         self.best = self.dual.upper.copy(), self.dual.lower.copy()
         self.best_value = self.value = -math.inf
         self.active: npt.NDArray[np.bool_] = np.zeros(count, np.bool_)

@@ -43,6 +43,7 @@ class Search:
         sweeps: Sweeps done.
         budgets: The rows of the budgets, once they were priced.
         multipliers: The best multipliers of the rows' upper and lower limits, in cost per limit.
+        tells_bound: Whether core is told of the bound; not where the engine lacks labels that the problem allows.
     """
 
     problem: PlacementProblem
@@ -59,6 +60,7 @@ class Search:
     budgets: Budgets | None = None
     multipliers: tuple[Floats, Floats] | None = None
     stats: dict[str, int | float | str | bool] = field(default_factory=dict)
+    tells_bound: bool = True
 
     # -- units ---------------------------------------------------------------------------------------------------------
 
@@ -120,7 +122,8 @@ class Search:
         bound -= 2.0**-51 * (abs(bound) + abs(constant))
         if bound > self.bound:
             self.bound = bound
-            self.context.bound(bound)
+            if self.tells_bound:
+                self.context.bound(bound)
         cutoff = self.context.params.cutoff
         if cutoff is not None and self.context.best_objective is None and self.bound > cutoff:
             self.infeasible = True

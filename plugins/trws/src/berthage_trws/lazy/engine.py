@@ -13,7 +13,8 @@ from berthage_trws.layout import Layout, Words
 from berthage_trws.sweep import PANEL
 from berthage_trws.tables import Floats, Ints
 
-from .kernels import find_touched, node_slacks, pack_rows, used_cells
+from .candidates import move_messages
+from .kernels import find_touched, node_slacks, pack_rows, pass_messages, used_cells
 from .pool import LazyPool
 
 __all__ = ["LazyEngine"]
@@ -72,7 +73,7 @@ class LazyEngine(Engine):
         """Price what the least costs rest on, up to a share of the gap above them; returns how many entries."""
         self._since = 0
         room = self.room()
-        width = share * room if math.isfinite(room) else 0.0
+        width = share * room if room < math.inf else 0.0
         width = max(width, _EPS * float(np.abs(self.unary).max(initial=1.0)))
         node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack)
         found, _ = self._find(width, width, False)
@@ -89,12 +90,29 @@ class LazyEngine(Engine):
         while not self.stopped():
             least = float(node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack))
             _, edges = self._find(math.inf, -math.inf, True)
-            slack = best - least - edges
-            found, _ = self._find(math.inf, slack + _EPS * (abs(best) + abs(least) + abs(edges)), True)
+            within = math.inf
+            if max(best, least, edges) < math.inf:
+                within = best - least - edges + _EPS * (abs(best) + abs(least) + abs(edges))
+            found, _ = self._find(math.inf, within, True)
             if not len(found):
                 break
             total += self._price(found)
         return total
+
+    def slacks(self) -> Floats:
+        """By how much each label's cost, messages included, is above the least of its node; ``float64[ΣK']``."""
+        node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack)
+        return self._slack
+
+    def pass_messages(self) -> None:
+        """A sweep that needs no packed tables and gives no bound."""
+        layout = self.layout
+        for ascending in (True, False):
+            pass_messages(layout.exact, self.unary, self._messages, layout.stand_in, ascending, *self._wide[:3])
+
+    def take_messages(self, other: LazyEngine) -> None:
+        """Take over the messages of an engine of the same edges; labels that it lacks keep theirs."""
+        move_messages(other.layout, other.messages(), self.layout, self._messages)
 
     def restart(self) -> None:
         """Forget all messages."""
@@ -140,7 +158,10 @@ class LazyEngine(Engine):
         layout, pool = self.layout, self.pool
         before = float(pool.weight @ pool.pool.high)
         layout.exact.base[cells] = pool.price(cells) * layout.scale
-        if self._raise_stand_in((float(pool.weight @ pool.pool.high) - before) * layout.scale):
+        raised = self._raise_stand_in((float(pool.weight @ pool.pool.high) - before) * layout.scale)
+        if not len(layout.cells):
+            pass  # not packed
+        elif raised:
             layout.packing.write(layout.exact.base, self.layout.stand_in, layout.cells)
         elif self.is_binary:
             self._quads = quads(layout, layout.gamma.dtype)

@@ -172,3 +172,71 @@ def pack_rows(
                 if c < columns:
                     for a in range(r, last):
                         cells[backward[use] + (a // panel) * columns * panel + c * panel + a % panel] = value
+
+
+@kernel
+def pass_messages(exact, unary, messages, stand_in, ascending, hat, own, other):
+    """Pass messages once over all nodes in one direction, as `sweep` does, on tables that are not packed.
+
+    Args:
+        exact: The :class:`~berthage_trws.layout.Exact` costs.
+        unary: Costs of the labels.
+        messages: Incoming messages; changed in place.
+        stand_in: Cost of a forbidden pair.
+        ascending: The direction.
+        hat: float64 scratch, as long as the longest padded vector, as are the next two.
+        own: Scratch.
+        other: Scratch.
+    """
+    n = np.uint64(len(exact.labels))
+    for position in range(n):
+        i = position if ascending else n - _1 - position
+        count, start = exact.labels[i], exact.label_ptr[i]
+        low, middle, high = exact.half_ptr[i], exact.half_mid[i], exact.half_ptr[i + _1]
+        width = (count + _P - _1) // _P * _P
+        for k in range(count):
+            hat[k] = unary[start + k]
+        for h in range(low, high):
+            inbox = exact.message_ptr[i] + (h - low) * width
+            for k in range(count):
+                hat[k] += messages[inbox + k]
+        least = np.inf
+        for k in range(count):
+            if hat[k] < least:
+                least = hat[k]
+        begin, end = (middle, high) if ascending else (low, middle)
+        if begin == end:
+            continue
+        share = 1.0 / max(float(middle - low), float(high - middle))
+        for h in range(begin, end):
+            inbox = exact.message_ptr[i] + (h - low) * width
+            rows, columns = exact.own_count[h], exact.other_count[h]
+            for r in range(rows):
+                own[r] = np.inf
+            for c in range(columns):
+                other[c] = np.inf
+            for k in range(count):
+                r = k if exact.own_line[h] == _NONE else exact.maps[exact.own_line[h] + k]
+                value = share * (hat[k] - least) - messages[inbox + k]
+                if value < own[r]:
+                    own[r] = value
+            origin, factor = exact.origin[h], exact.factor[h]
+            for r in range(rows):
+                row = origin + exact.maps[exact.own_lines[h] + r] * exact.own_step[h]
+                mine = own[r]
+                for c in range(columns):
+                    value = exact.base[row + exact.maps[exact.other_lines[h] + c] * exact.other_step[h]] * factor
+                    value = mine + (value if value < np.inf else stand_in)
+                    if value < other[c]:
+                        other[c] = value
+            shift = np.inf
+            for c in range(columns):
+                if other[c] < shift:
+                    shift = other[c]
+            j = exact.neighbour[h]
+            there = exact.labels[j]
+            back = exact.message_ptr[j]
+            back += (exact.mate[h] - exact.half_ptr[j]) * ((there + _P - _1) // _P * _P)
+            for k in range(there):
+                c = k if exact.other_line[h] == _NONE else exact.maps[exact.other_line[h] + k]
+                messages[back + k] = other[c] - shift

@@ -32,21 +32,6 @@ class LazyPool:
     weight: Floats
     outgrown: bool = False
 
-    @property
-    def size(self) -> int:
-        """Entries of the oracles: what pricing all of them would ask."""
-        shapes = {id(table.oracle): table.oracle.shape for table in self._lazy}
-        return sum(rows * columns for rows, columns in shapes.values())
-
-    @property
-    def calls(self) -> int:
-        """Entries that the oracles priced so far, for whatever use."""
-        return sum({id(table.oracle): table.calls for table in self._lazy}.values())
-
-    @property
-    def _lazy(self) -> list[LazyTable]:
-        return [table for table in self.tables if table is not None]
-
     def line_starts(self, cells: Ints) -> Ints:
         """The entries that begin the rows of some entries."""
         starts, slots = np.unique(self.pool.start, return_index=True)

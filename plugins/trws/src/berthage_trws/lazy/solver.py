@@ -6,25 +6,38 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from berthage import PlacementProblem, Reason, SolveContext, SolveParams, SolverOutcome, Termination, lower_relations
-from berthage_trws.budgets import compile_budgets
-from berthage_trws.lagrange import ascend_budgeted
-from berthage_trws.layout import compile_layout
+from berthage import (
+    LazyTable,
+    PlacementProblem,
+    Reason,
+    SolveContext,
+    SolveParams,
+    SolverOutcome,
+    Termination,
+    lower_relations,
+)
+from berthage_trws.layout import Layout, compile_layout
 from berthage_trws.ordering import node_order
 from berthage_trws.parallel import merge_parallel
 from berthage_trws.ready import warm_kernels
-from berthage_trws.search import Search, kick, sweep_up
+from berthage_trws.search import Search
 from berthage_trws.solver import Trws, search_outcome
 
-from .engine import WIDTH, LazyEngine
+from .ascent import ascend_lazily
+from .candidates import fewer_cells
+from .engine import LazyEngine
+from .limited import Limited
 from .options import TrwsLazyOptions
-from .pool import LazyPool, lazy_pool
+from .pool import LazyPool, inner_table, lazy_pool
+from .ready import warm_lazy_kernels
+from .sums import add_lazily
 
 __all__ = ["TrwsLazy"]
 
-MOST_ROUNDS = 50
-"""Times that sweeps go on after they had converged because something more was priced."""
+LEAST_CANDIDATES = 3
+"""Messages between variables of at most two labels have a form of their own, which cannot be carried over to more."""
 
 
 class TrwsLazy:
@@ -35,68 +48,66 @@ class TrwsLazy:
     ) -> SolverOutcome:
         """Solve; see `berthage.Solver`."""
         options = options or TrwsLazyOptions()
-        lowered = merge_parallel(lower_relations(problem))
+        lowered = merge_parallel(lower_relations(problem), add_lazily)
         single = options.dtype == "f32"
         with context.phase("compile", charged=False):
             binary = bool((lowered.num_labels <= 2).all())
             warm_kernels(options.dtype, binary=binary, budgets=lowered.has_budgets, ordering=options.ordering)
+            warm_lazy_kernels(options.dtype, binary=binary)
+            if not binary and options.candidates is not None and options.dtype != "f64":
+                warm_lazy_kernels("f64", binary=False)  # what concerns all labels is done in 64 bits
+        order = node_order(lowered, options.ordering)
+        limit = None if options.candidates is None else max(options.candidates, LEAST_CANDIDATES)
+        few = limit is None or int(lowered.num_labels.max(initial=0)) <= limit
         with context.phase("build"):
             pool = _pool(lowered)
-            layout = compile_layout(lowered, node_order(lowered, options.ordering), single, pool.pool)
+            layout = compile_layout(lowered, order, single and few, pool.pool, packed=few)
         if isinstance(layout, int):
             detail = f"every label of {problem.variable_names[layout]!r} is forbidden"
             return SolverOutcome(Termination(Reason.INFEASIBLE, detail=detail), None, math.inf)
-        if pool.open.any():
-            layout = replace(layout, highest=math.inf)  # what is not priced may cost anything
-        engine = LazyEngine(layout, lambda: context.stop_reason() is not None, pool)
-        search = Search(lowered, engine, context, options)
-        engine.room = lambda: max(search.best_energy - engine.value, 0.0)
-        start = None if params.warm_start is None else layout.to_nodes(np.asarray(params.warm_start))
-        if lowered.has_budgets:
-            budgets = compile_budgets(lowered, layout)
-            for _ in range(MOST_ROUNDS):
-                ascend_budgeted(search, budgets, start)
-                if search.proved or search.stopped() or not engine.refine(WIDTH):
-                    break
+
+        def compiled(unary: npt.NDArray[np.float64]) -> Layout:
+            with context.phase("build"):
+                packed = compile_layout(replace(lowered, unary=unary), order, single, pool.pool)
+            assert not isinstance(packed, int)  # every variable keeps a label that is allowed
+            return packed
+
+        def stopped() -> bool:
+            return context.stop_reason() is not None
+
+        start = None if params.warm_start is None else np.asarray(params.warm_start, np.int32)
+        if limit is not None and not few and layout.scale == 1.0 and fewer_cells(layout, limit):
+            engine = LazyEngine(layout, stopped, pool)
+            search = Search(lowered, engine, context, options)
+            limit = Limited(search, engine, pool, compiled).run(limit, start)
         else:
-            if start is not None:
-                search.offer(start)
-                engine.improve(start, pairs=False)
-                search.offer(start)
-            _ascend(search, engine)
+            limit = None
+            layout = layout if few else compiled(lowered.unary)
+            # what is not priced may cost anything
+            engine = LazyEngine(replace(layout, highest=math.inf) if pool.open.any() else layout, stopped, pool)
+            search = Search(lowered, engine, context, options)
+            ascend_lazily(search, engine, None if start is None else layout.to_nodes(start))
         unfinished = context.best_assignment is None or pool.outgrown
         if unfinished and pool.open.any() and not search.proved and context.stop_reason() is None:
             outcome = Trws().solve(problem, params, options, context)
-            return replace(outcome, stats={**outcome.stats, **_stats(pool, engine)})
-        search.stats |= _stats(pool, engine)
+            return replace(outcome, stats={**outcome.stats, **_calls(problem)})
+        search.stats |= _calls(problem)
+        if limit is not None:
+            best = context.best_objective
+            could = 0.0 if best is None or search.proved else max(float(best) - search.bound, 0.0)
+            search.stats |= {"candidates": limit, "limit_could_cost": could}
         return search_outcome(search)
 
 
 def _pool(problem: PlacementProblem) -> LazyPool:
     used, slot = np.unique(problem.edge_table, return_inverse=True)
-    weight = np.bincount(slot, problem.edge_multiplicity, len(used))
+    weight = np.bincount(slot, problem.edge_multiplicity, len(used)).astype(np.float64)
     return lazy_pool([problem.tables[t] for t in used.tolist()], weight)
 
 
-def _ascend(search: Search, engine: LazyEngine) -> None:
-    """Sweep and price until the gap closes, or nothing unpriced could change the answer."""
-    _sweep_and_price(search, engine)
-    if search.proved or search.stopped():
-        return
-    engine.price_relevant(search.best_energy)
-    if search.best_energy < math.inf:
-        engine.restart()  # from here on as if everything had been priced to begin with
-        _sweep_and_price(search, engine)
-        if not search.proved and search.context.stop_reason() is None:
-            kick(search)
-
-
-def _sweep_and_price(search: Search, engine: LazyEngine) -> None:
-    for _ in range(MOST_ROUNDS):
-        sweep_up(search)
-        if search.proved or search.stopped() or not engine.refine(WIDTH):
-            return
-
-
-def _stats(pool: LazyPool, engine: LazyEngine) -> dict[str, int]:
-    return {"oracle_calls": pool.calls, "oracle_calls_eager": pool.size, "pricing_rounds": engine.rounds}
+def _calls(problem: PlacementProblem) -> dict[str, int]:
+    """Entries that the oracles priced, and how many there are."""
+    tables = [inner_table(table) for table in problem.tables]
+    lazy = {id(table.oracle): table for table in tables if isinstance(table, LazyTable)}.values()
+    entries = sum(table.oracle.shape[0] * table.oracle.shape[1] for table in lazy)
+    return {"oracle_calls": sum(table.calls for table in lazy), "oracle_calls_eager": entries}
