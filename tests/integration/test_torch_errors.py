@@ -27,7 +27,7 @@ KINDS: dict[int, tuple[str, tuple[str, ...]]] = {
     1: (
         "what was remembered of one mesh was used for another",
         (
-            "integration/test_torch_search.py::test_two_meshes_in_either_order_equal_each_alone_whatever_the_hash_seed",
+            "integration/test_torch_determinism.py::test_meshes_in_any_order_hash_seeds_and_threads_give_one_plan",
             "unit/test_torch_strategies.py::test_equal_operations_share_their_strategies_and_meshes_do_not_meet",
             "unit/test_torch_price.py::test_prices_of_one_mesh_do_not_depend_on_another",
             "unit/test_nccl_redistribute.py::test_two_meshes_in_either_order",

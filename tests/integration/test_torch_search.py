@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,36 +9,6 @@ import pytest
 from berthage import Reason, SolutionUnavailableError, SolveParams, UnknownNameError, evaluate, solve
 from berthage_torch import Constraints, run_search, search
 from berthage_torch.models import zoo
-
-ORDER = """
-import json, sys
-from berthage_torch import search
-from berthage_torch.models import zoo
-found = {}
-for mesh in sys.argv[1:]:
-    plan = search(zoo.build("mlp"), None, mesh)
-    found[mesh] = [plan.objective, plan.placement_hash()]
-print(json.dumps(found))
-"""
-
-
-def in_a_process(*meshes: str, seed: int, threads: int) -> Any:
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(
-        [sys.executable, "-c", ORDER, *meshes],
-        capture_output=True, text=True, timeout=240, check=False, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_two_meshes_in_either_order_equal_each_alone_whatever_the_hash_seed() -> None:
-    """The first of each process is alone in it; seeds and thread counts differ as well."""
-    meshes = ("dp=8,tp=8", "dp=4,tp=16")
-    first = in_a_process(*meshes, seed=1, threads=1)
-    second = in_a_process(*reversed(meshes), seed=2, threads=2)
-    assert first == second
-    assert first["dp=8,tp=8"] != first["dp=4,tp=16"]
 
 
 def test_every_solver_finds_the_same_optimum() -> None:
