@@ -33,6 +33,7 @@ class BudgetRows:
     Attributes:
         price: In the problem's costs per unit of the weights.
         rate: Multiplier of each row, likewise.
+        dearest: Most that all soft budgets together can cost, in the problem's costs.
     """
 
     entry_ptr: Ints
@@ -49,6 +50,7 @@ class BudgetRows:
     member_weight: Ints
     bits: Ints
     most: Ints
+    dearest: float
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +65,7 @@ class _Collected:
     group: list[int] = field(default_factory=list)
     price: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
+    dearest: float = 0.0
 
 
 def budget_rows(
@@ -105,7 +108,7 @@ def budget_rows(
         np.array(found.price, np.float64), np.array(found.rate, np.float64),
         member_ptr, members.variable, members.weight,
         np.array([max(int(w), 1).bit_length() + 3 for w in largest], np.int64),
-        np.array([1 << (MOST_RATE - less) for less in crowd], np.int64),
+        np.array([1 << (MOST_RATE - less) for less in crowd], np.int64), found.dearest,
     )  # fmt: skip
 
 
@@ -204,9 +207,12 @@ class _Side:
         for a, b, w in zip(first.tolist(), last.tolist(), units, strict=True):
             change[a] += int(w.max())
             change[b] -= int(w.max())
-        binds = np.array(_running(change)[:rows], object) > limit
+        most_used = np.array(_running(change)[:rows], object)
+        binds = most_used > limit
         if not binds.any():
             return
+        if self.price is not None:
+            found.dearest += float(self.price) / unit * float(max(most_used) - limit)
         number = np.concatenate([[0], np.cumsum(binds)]).astype(np.int64) + len(found.limit)
         reach = number[last] > number[first]
         found.variable.append(self.variable[reach])

@@ -10,15 +10,30 @@ and costs move from later variables to earlier ones.
 
 from __future__ import annotations
 
-from berthage_trws.jit import kernel
+from berthage_trws.jit import inner_kernel, kernel
 
-from .domains import is_left, left, put, remove, settle, touch
-from .multipliers import improve_rows
+from .domains import is_left, left, put, remove, settle, touch, undo
+from .multipliers import impose, improve_rows
 from .rows import keep_within
-from .state import FORBIDDEN, LEAST, RAISED, REMOVED, SHRUNK, UNSURE, WORK
+from .state import (
+    COARSE,
+    DECISIONS,
+    FORBIDDEN,
+    LEAST,
+    LEVEL,
+    LEVELS,
+    PENALTY,
+    RAISED,
+    REMOVED,
+    SHRUNK,
+    TOP,
+    TRAIL,
+    UNSURE,
+    WORK,
+)
 
 
-@kernel
+@inner_kernel
 def simple(net, s, e, i, j):
     """Arc consistency of `i` over edge `e`: every label of `i` gets a pair that costs nothing. False at a failure."""
     mine, other = net.ptr[i], net.ptr[j]
@@ -64,7 +79,7 @@ def simple(net, s, e, i, j):
     return True
 
 
-@kernel
+@inner_kernel
 def full(net, s, e, i, j):
     """Full support of `i` over edge `e`: pairs *and* labels of `j` that cost nothing, by moving costs of `j` into `i`.
 
@@ -139,7 +154,7 @@ def full(net, s, e, i, j):
     return settle(net, s, i)
 
 
-@kernel
+@inner_kernel
 def exists(net, s, i):
     """Existential consistency: some label of `i` costs nothing with all earlier neighbours, or the constant rises.
 
@@ -211,7 +226,7 @@ def exists(net, s, i):
     return True
 
 
-@kernel
+@inner_kernel
 def propagate(net, s):
     """Make the network consistent again after what `State.dirty` says has changed. False when nothing is left."""
     n = len(net.ptr) - 1
@@ -260,7 +275,7 @@ def propagate(net, s):
                     return True
 
 
-@kernel
+@inner_kernel
 def shift(net, s, messages):
     """Move costs along given messages and make every cost non-negative, by one descending sweep.
 
@@ -317,3 +332,28 @@ def shift(net, s, messages):
                     s.x[other + b] += least - s.x[away + b]
                     s.x[away + b] = least
     return True
+
+
+@kernel
+def prepare(net, s, rates, messages):
+    """Charge multipliers and move costs along messages, in a new state. False when nothing is left."""
+    impose(net, s, rates)
+    fits = shift(net, s, messages)
+    s.ctl[TRAIL] = 0
+    return fits
+
+
+@kernel
+def refresh(net, s):
+    """Back to the root; make all of it consistent, for good. False when nothing is left."""
+    undo(s, 0)
+    s.ctl[LEVEL] += 1
+    s.ctl[LEVELS] = 0
+    s.ctl[DECISIONS] = 0
+    s.ctl[PENALTY] = 0
+    s.ctl[LEAST] = max(1, (s.ctl[TOP] - s.x[len(s.x) - 1]) // COARSE)
+    s.dirty[:] = SHRUNK | RAISED | UNSURE
+    fits = propagate(net, s)
+    s.ctl[TRAIL] = 0
+    s.ctl[LEVEL] += 1
+    return fits

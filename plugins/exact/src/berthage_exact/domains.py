@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from berthage_trws.jit import kernel
+from berthage_trws.jit import inner_kernel
 
 from .state import FAILED, LEVEL, PENALTY, RAISED, REMOVED, SHRUNK, TOP, TRAIL, UNSURE
 
 
-@kernel
+@inner_kernel
 def put(s, at, value):
     """Overwrite a place of `State.x`, saving what stood there once a level."""
     if s.stamp[at] != s.ctl[LEVEL]:
@@ -21,19 +21,29 @@ def put(s, at, value):
     s.x[at] = value
 
 
-@kernel
+@inner_kernel
+def undo(s, length):
+    """Restore what the trail saved since it was ``length`` long."""
+    top = s.ctl[TRAIL]
+    while top > length:
+        top -= 1
+        s.x[s.trail_at[top]] = s.trail_was[top]
+    s.ctl[TRAIL] = length
+
+
+@inner_kernel
 def left(net, s, i):
     """How many labels variable `i` has left."""
     return s.x[len(s.x) - len(net.ptr) + i]
 
 
-@kernel
+@inner_kernel
 def is_left(net, s, i, a):
     """Whether label `a` of variable `i` is left."""
     return s.where[net.ptr[i] + a] < s.x[len(s.x) - len(net.ptr) + i]
 
 
-@kernel
+@inner_kernel
 def touch(net, s, i, bits):
     """Say that variable `i` changed; later neighbours must look for a witness again."""
     s.dirty[i] |= bits
@@ -43,7 +53,7 @@ def touch(net, s, i, bits):
             s.dirty[j] |= UNSURE
 
 
-@kernel
+@inner_kernel
 def swap_to(net, s, i, a, count):
     """Swap label `a` of variable `i` to place ``count`` of the labels left."""
     start = net.ptr[i]
@@ -52,7 +62,7 @@ def swap_to(net, s, i, a, count):
     s.where[start + a], s.where[start + b] = count, at
 
 
-@kernel
+@inner_kernel
 def remove(net, s, i, a):
     """Remove label `a` of variable `i`. False when none is left."""
     count = left(net, s, i) - 1
@@ -66,7 +76,7 @@ def remove(net, s, i, a):
     return True
 
 
-@kernel
+@inner_kernel
 def assign(net, s, i, a):
     """Leave variable `i` nothing but label `a`."""
     swap_to(net, s, i, a, 0)
@@ -75,7 +85,7 @@ def assign(net, s, i, a):
     s.ctl[REMOVED] += 1
 
 
-@kernel
+@inner_kernel
 def lift(net, s, i):
     """Move what every label of `i` costs to the constant."""
     start, constant = net.ptr[i], len(s.x) - 1
@@ -90,7 +100,7 @@ def lift(net, s, i):
         put(s, constant, s.x[constant] + least)
 
 
-@kernel
+@inner_kernel
 def settle(net, s, i):
     """Node consistency: lift, then remove the labels that are too dear. False at a failure."""
     lift(net, s, i)

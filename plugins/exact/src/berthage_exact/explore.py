@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from berthage_trws.jit import kernel
+import numpy as np
+
+from berthage_trws.jit import inner_kernel, kernel
 
 from .consistency import propagate
-from .domains import assign, is_left, left, remove
+from .domains import assign, is_left, left, remove, undo
 from .state import BOUND, DECISIONS, FAILED, FAILS, LEVEL, LEVELS, NODES, PENALTY, PHASE, TOP, TRAIL, WORK
 
 DONE, LEAF, PAUSED, ENOUGH, CROWDED = range(5)
@@ -15,19 +17,10 @@ DONE, LEAF, PAUSED, ENOUGH, CROWDED = range(5)
 allowed are used up; the trail is too short."""
 
 
-@kernel
-def undo(s, length):
-    """Restore what the trail saved since it was ``length`` long."""
-    top = s.ctl[TRAIL]
-    while top > length:
-        top -= 1
-        s.x[s.trail_at[top]] = s.trail_was[top]
-    s.ctl[TRAIL] = length
-
-
-@kernel
-def decide(net, s, flat, exclude):
-    """Take a decision: a variable gets a label, or loses it. False when nothing is left of the variable."""
+@inner_kernel
+def decide(net, s, decision):
+    """Take a decision: the variable of a flat label gets it, or loses it (``-1 - label``). False at a failure."""
+    flat = decision if decision >= 0 else -1 - decision
     low, high = 0, len(net.ptr) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -36,9 +29,9 @@ def decide(net, s, flat, exclude):
         else:
             high = middle
     i, a = low, flat - net.ptr[low]
-    s.decided[s.ctl[DECISIONS]] = -1 - flat if exclude else flat
+    s.decided[s.ctl[DECISIONS]] = decision
     s.ctl[DECISIONS] += 1
-    if exclude:
+    if decision < 0:
         return not is_left(net, s, i, a) or remove(net, s, i, a)
     if not is_left(net, s, i, a):
         s.ctl[FAILED] = i
@@ -47,24 +40,22 @@ def decide(net, s, flat, exclude):
     return True
 
 
-@kernel
+@inner_kernel
 def replay(net, s, decisions):
-    """From the root, take decisions all at once. False when they clash; `explore` takes it from there either way."""
+    """From the root, take decisions all at once. False when they clash."""
     undo(s, 0)
     s.ctl[LEVEL] += 1
     s.ctl[LEVELS] = 0
     s.ctl[DECISIONS] = 0
     s.ctl[PENALTY] = 0
     s.dirty[:] = 0
-    s.ctl[PHASE] = 0
-    for decision in decisions:
-        if not decide(net, s, decision if decision >= 0 else -1 - decision, decision < 0):
-            s.ctl[PHASE] = 1
-            return False
-    return True
+    fits = True
+    for k in range(len(decisions)):
+        fits = fits and decide(net, s, decisions[k])
+    return fits
 
 
-@kernel
+@inner_kernel
 def choose(net, s, last):
     """The variable to branch on: the last branched on in vain, else the least labels per failure; -1: none is open."""
     if last >= 0 and left(net, s, last) > 1:
@@ -79,7 +70,7 @@ def choose(net, s, last):
     return found
 
 
-@kernel
+@inner_kernel
 def favourite(net, s, i, hint):
     """The label to try first: the best assignment's if it costs nothing here, the witness, or the cheapest."""
     start, count = net.ptr[i], left(net, s, i)
@@ -98,12 +89,14 @@ def favourite(net, s, i, hint):
 
 
 @kernel
-def explore(net, s, hint, work, fails):
-    """Go on searching, depth first.
+def explore(net, s, decisions, fresh, hint, work, fails):
+    """Search below a node, depth first.
 
     Args:
         net: The network.
-        s: The state, as `replay` or `explore` left it.
+        s: The state.
+        decisions: Those that lead from the root to the node.
+        fresh: Whether to begin; otherwise go on where the last call stopped.
         hint: A label of each variable to try first, -1 for none.
         work: Pause after so many costs were looked at.
         fails: Stop after so many failures.
@@ -115,7 +108,9 @@ def explore(net, s, hint, work, fails):
     constant = len(s.x) - 1
     stop = s.ctl[WORK] + work
     left_over = fails
-    last = -1
+    last = np.int64(-1)
+    if fresh:
+        s.ctl[PHASE] = 0 if replay(net, s, decisions) else 1
     while True:
         if s.ctl[PHASE] == 0:
             if left_over <= 0:
@@ -143,7 +138,7 @@ def explore(net, s, hint, work, fails):
                 s.ctl[LEVELS] = level + 1
                 s.ctl[LEVEL] += 1
                 s.ctl[BOUND] = bound
-                decide(net, s, net.ptr[i] + a, False)
+                decide(net, s, net.ptr[i] + a)
                 s.ctl[PHASE] = 0
                 continue
             s.ctl[FAILS] += 1
@@ -164,5 +159,5 @@ def explore(net, s, hint, work, fails):
         s.ctl[LEVEL] += 1
         s.ctl[BOUND] = s.open[3, level]
         last = s.open[4, level]
-        if decide(net, s, s.open[2, level], True):
+        if decide(net, s, -1 - s.open[2, level]):
             s.ctl[PHASE] = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from berthage_trws.jit import kernel
+from berthage_trws.jit import inner_kernel
 
 from .domains import left, lift, put, settle, touch
 from .state import LEAST, RAISED, UNSURE, WORK
@@ -20,19 +20,19 @@ STEPS = 24
 """Most points at which the dual of one row is looked at."""
 
 
-@kernel
+@inner_kernel
 def rate_at(net, s, r):
     """Place of the multiplier of row `r` in `State.x`."""
     return len(s.x) - len(net.ptr) - len(net.limit) + r
 
 
-@kernel
+@inner_kernel
 def rate_of(net, value, r):
     """A multiplier in units of cost per unit of use."""
     return float(value) * 2.0 ** -net.bits[r]
 
 
-@kernel
+@inner_kernel
 def taken_off(net, rate, r):
     """What a multiplier takes off the constant."""
     members = net.member_ptr[r + 1] - net.member_ptr[r]
@@ -40,7 +40,7 @@ def taken_off(net, rate, r):
     return 0 if rate == 0.0 else math.ceil(product + abs(product) * 2.0**-50) + members + 1
 
 
-@kernel
+@inner_kernel
 def impose(net, s, rates):
     """Charge given multipliers, in a network that has none yet."""
     for r in range(len(net.limit)):
@@ -55,7 +55,7 @@ def impose(net, s, rates):
                 put(s, net.ptr[i] + a, s.x[net.ptr[i] + a] + math.floor(rate * net.weights[at + a]))
 
 
-@kernel
+@inner_kernel
 def dual(net, s, r, old, new):
     """At a multiplier of row `r`: what the costs of its variables add up to, and the least and greatest use they have.
 
@@ -82,7 +82,7 @@ def dual(net, s, r, old, new):
     return gain, fewest, most
 
 
-@kernel
+@inner_kernel
 def improve_row(net, s, r):
     """Move the multiplier of row `r` to where the constant gains most. Returns (changed, still consistent)."""
     place, unit = rate_at(net, s, r), 2.0 ** -net.bits[r]
@@ -154,7 +154,7 @@ def improve_row(net, s, r):
     return True, True
 
 
-@kernel
+@inner_kernel
 def improve_rows(net, s):
     """Improve the multiplier of every hard row once. Returns (something changed, still consistent)."""
     changed = False

@@ -102,7 +102,7 @@ def build_network(relaxed: Relaxation, keep: Mask, upper: float) -> Network:
     constant = math.fsum([float(problem.constant), *low.tolist(), *tables.low.tolist()])
     constant = constant if whole else math.nextafter(constant, -math.inf)
     if upper == math.inf:
-        span = float((high - low).sum() + (tables.high - tables.low).sum()) + 1.0
+        span = float((high - low).sum() + (tables.high - tables.low).sum()) + rows.dearest + 1.0
     else:
         span = upper - constant
     ceiling = 1 << min(48, 58 - (n + m).bit_length())

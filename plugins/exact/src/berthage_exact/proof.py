@@ -10,15 +10,14 @@ import numpy as np
 from berthage import Limit, SolveContext
 from berthage_trws import Relaxation
 
-from .consistency import shift
+from .consistency import prepare, refresh
 from .elimination import eliminate, find_order
-from .multipliers import impose
 from .network import Network, build_network, network_size
 from .options import ExactOptions
 from .ready import warm_kernels
-from .state import FORBIDDEN, LEVEL, TOP, TRAIL, State, make_state
+from .state import FORBIDDEN, TOP, State, make_state
 from .target import Target
-from .tree import Ending, TreeSearch, commit_root
+from .tree import Ending, TreeSearch
 
 MEBIBYTE = 1 << 20
 
@@ -101,12 +100,9 @@ class _Prover:
         return False
 
     def _root(self, network: Network, state: State) -> bool:
-        impose(network.net, state, network.rates)
-        fits = bool(shift(network.net, state, network.messages))
-        state.ctl[TRAIL] = 0
-        state.ctl[LEVEL] += 1
+        fits = bool(prepare(network.net, state, network.rates, network.messages))
         state.ctl[TOP] = self.target.units(network)
-        return fits and commit_root(network, state)
+        return fits and bool(refresh(network.net, state))
 
     def _finish(self, network: Network, state: State) -> bool:
         """Everything is searched: the bound is what was aimed at."""

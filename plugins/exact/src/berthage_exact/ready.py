@@ -7,9 +7,8 @@ import numpy as np
 from berthage import ProblemBuilder
 from berthage_trws import Relaxation
 
-from .consistency import propagate, shift
-from .explore import explore, replay, undo
-from .multipliers import impose
+from .consistency import prepare, refresh
+from .explore import explore
 from .network import build_network
 from .state import make_state
 
@@ -26,9 +25,6 @@ def warm_kernels() -> None:
     relaxed = Relaxation(problem, 0.0, False, False, "", None, 0, zero, zero, None)
     network = build_network(relaxed, np.ones(4, np.bool_), 5.0)
     state = make_state(network.net, network.unary, 1 << 58)
-    impose(network.net, state, network.rates)
-    shift(network.net, state, network.messages)
-    propagate(network.net, state)
-    undo(state, int(state.ctl[2]))
-    replay(network.net, state, np.zeros(0, np.int64))
-    explore(network.net, state, np.full(2, -1, np.int64), 1, 1)
+    prepare(network.net, state, network.rates, network.messages)
+    refresh(network.net, state)
+    explore(network.net, state, np.zeros(0, np.int64), True, np.full(2, -1, np.int64), 1, 1)

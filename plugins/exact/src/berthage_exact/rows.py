@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from berthage_trws.jit import kernel
+from berthage_trws.jit import inner_kernel
 
 from .domains import left, remove
 from .multipliers import rate_at, rate_of
 from .state import FAILED, PENALTY, TOP, WORK
 
 
-@kernel
+@inner_kernel
 def least_use(net, s):
     """Fill `State.use` with the least use of each row that the labels left allow, `State.low` by entry."""
     rows = len(net.limit)
@@ -30,7 +30,7 @@ def least_use(net, s):
         s.use[r] += s.use[r - 1]
 
 
-@kernel
+@inner_kernel
 def penalty(net, s):
     """The least that soft budgets must cost more than multipliers charge for them; -1 when a hard one is broken."""
     total, worst, taken, group = 0.0, 0, 0.0, -1
@@ -50,7 +50,7 @@ def penalty(net, s):
     return int(min(total * (1.0 - 1e-12), float(s.ctl[TOP])))
 
 
-@kernel
+@inner_kernel
 def keep_within(net, s):
     """Remove labels whose use no row has room for, and update the penalty of soft budgets. False at a failure."""
     while True:

@@ -23,6 +23,10 @@ MOST_RATE = 55
 multiplier times a weight stays below 2^52, where floats are exact to less than one; rows of many members get less,
 so that a multiplier times their limit stays a 64-bit number."""
 
+COARSE = 1 << 12
+"""Existential consistency and multipliers are not pursued for gains below this fraction of what separates the bound
+and the target at the root: the last gains are the slowest, and branching makes up for them."""
+
 # Places in `State.ctl`.
 TOP, LEVEL, TRAIL, LEVELS, DECISIONS, WORK, NODES, FAILS, PHASE, FAILED, PENALTY, REMOVED, LEAST, BOUND = range(14)
 CTL_SIZE = 14

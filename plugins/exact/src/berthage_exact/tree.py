@@ -14,25 +14,10 @@ import numpy as np
 
 from berthage import Limit, SolveContext
 
-from .consistency import propagate
-from .explore import CROWDED, DONE, ENOUGH, LEAF, explore, replay, undo
+from .consistency import refresh
+from .explore import CROWDED, DONE, ENOUGH, LEAF, explore
 from .network import Network
-from .state import (
-    BOUND,
-    DECISIONS,
-    LEAST,
-    LEVEL,
-    LEVELS,
-    NODES,
-    PENALTY,
-    RAISED,
-    SHRUNK,
-    TOP,
-    TRAIL,
-    UNSURE,
-    Ints,
-    State,
-)
+from .state import BOUND, DECISIONS, LEVELS, NODES, TOP, TRAIL, Ints, State
 from .target import Target
 
 WORK_PER_CALL = 1 << 24
@@ -45,9 +30,6 @@ all nodes were visited only to take up open nodes again (the figures of the pape
 
 NODE_BYTES = 200
 """Memory of an open node beside its decisions."""
-
-COARSE = 1 << 12
-"""Existential consistency is not pursued for gains below this fraction of what separates bound and target."""
 
 
 class Ending(Enum):
@@ -93,10 +75,9 @@ class TreeSearch:
             if self._stopped(node_limit):
                 self._push(bound, decisions)
                 return Ending.STOPPED
-            replay(network.net, self.state, decisions)
             self.state.ctl[BOUND] = bound
             self._taken += 1
-            ending = self._dive(fails, node_limit)
+            ending = self._dive(decisions, fails, node_limit)
             if ending is not None:
                 return ending
             if self._taken > MANY * self.nodes:
@@ -112,11 +93,12 @@ class TreeSearch:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _dive(self, fails: int, node_limit: int | None) -> Ending | None:
-        network = self.network
+    def _dive(self, decisions: Ints, fails: int, node_limit: int | None) -> Ending | None:
+        network, fresh = self.network, True
         while True:
             allowed = fails if self._bytes < self._memory else 1 << 62
-            code = explore(network.net, self.state, self._hint, WORK_PER_CALL, allowed)
+            code = explore(network.net, self.state, decisions, fresh, self._hint, WORK_PER_CALL, allowed)
+            fresh = False
             if code == DONE:
                 return None
             if code == LEAF:
@@ -176,24 +158,10 @@ class TreeSearch:
         if top >= self._root_top:
             return True
         self._root_top = top
-        undo(state, 0)
-        return commit_root(self.network, state)
+        return bool(refresh(self.network.net, state))
 
     def _stopped(self, node_limit: int | None) -> bool:
         self.limit = self.context.stop_reason()
         if self.limit is None and node_limit is not None and self.nodes >= node_limit:
             self.limit = Limit.ITERATIONS
         return self.limit is not None
-
-
-def commit_root(network: Network, state: State) -> bool:
-    """Make the root consistent for good. False when nothing is left."""
-    ctl = state.ctl
-    ctl[LEVEL] += 1
-    ctl[LEVELS] = ctl[DECISIONS] = ctl[PENALTY] = 0
-    state.dirty[:] = SHRUNK | RAISED | UNSURE
-    ctl[LEAST] = max(1, (int(ctl[TOP]) - int(state.x[-1])) // COARSE)
-    fits = bool(propagate(network.net, state))
-    ctl[TRAIL] = 0
-    ctl[LEVEL] += 1
-    return fits

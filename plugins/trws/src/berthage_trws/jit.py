@@ -15,7 +15,16 @@ import numba
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``function`` with numba on first call, cached on disk where any cache folder is writable."""
-    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+    return _compiled(function, {})
+
+
+def inner_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `kernel`, for what only other kernels call: no entry from Python is compiled, which is much of the work."""
+    return _compiled(function, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+
+def _compiled(function: Callable[..., Any], more: dict[str, Any]) -> Callable[..., Any]:
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, **more}
     compiled: Callable[..., Any]
     try:
         compiled = numba.njit(cache=True, **settings)(function)
