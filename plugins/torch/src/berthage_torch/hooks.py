@@ -8,7 +8,7 @@ from berthage.registry import CommandInfo
 
 @hookimpl
 def berthage_commands() -> list[CommandInfo]:
-    """``berthage search``, ``explain``, ``diff`` and ``profile``."""
+    """``berthage search``, ``explain``, ``diff``, ``reprice``, ``run``, ``verify`` and ``profile``."""
     commands = "berthage_torch.commands"
     needs = ("click", "rich")
     return [
@@ -21,6 +21,15 @@ def berthage_commands() -> list[CommandInfo]:
             "reprice",
             "Price a plan at other shapes or by another cost model.",
             f"{commands}.plans:reprice",
+            requires=(*needs, "torch"),
+        ),
+        CommandInfo(
+            "run", "Carry a plan out on ranks and train.", f"{commands}.running:run", requires=(*needs, "torch")
+        ),
+        CommandInfo(
+            "verify",
+            "Count what a plan will run.",
+            f"{commands}.running:verify",
             requires=(*needs, "torch"),
         ),
         CommandInfo(

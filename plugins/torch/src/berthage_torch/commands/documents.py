@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from berthage.cli.strict_json import FORMAT_VERSION
 from berthage_torch.searching.run import SearchResult
 from berthage_torch.searching.seed_report import seed_document
+from berthage_torch.usage import peak_rss_bytes
 
-__all__ = ["peak_rss_bytes", "search_document"]
+__all__ = ["search_document"]
 
 _PHASES = (
     "trace", "seed", "restrict", "enumerate", "price", "build", "presolve", "compile", "solve", "bound", "plan",
@@ -79,20 +78,3 @@ def _why(found: SearchResult) -> dict[str, Any] | None:
     if reason is None:
         return None
     return {"detail": reason.detail, "constraints": reason.constraints, "least_limit": reason.least_limit}
-
-
-def peak_rss_bytes() -> int | None:
-    """Most memory that this process has had at once, bytes; None where the system does not say."""
-    try:
-        # What getrusage tells on Linux includes the process that started this one, up to its exec.
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
