@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from berthage import load_registry, read_problem
 from berthage.cli.app import app
+from berthage_torch import Plan
 
 Run = Callable[..., Result]
 KEYS = {
@@ -79,6 +80,11 @@ def test_a_process_of_its_own_writes_json_plan_and_problem(tmp_path: Path, run: 
     assert plan["placement_hash"] == document["placement_hash"]
     assert len(plan["nodes"]) == document["nodes"]
     assert document["placement_hash"] in done.stdout
+    # What one process wrote, another one makes again: the same graph, strategies and prices.
+    written = Plan.load(plan_path)
+    made_again = written.reprice().require()
+    assert (made_again.nodes, made_again.edges) == (written.nodes, written.edges)
+    assert made_again.graph_key == written.graph_key
     assert read_problem(problem_path).num_variables == document["variables"]
     solved = run("solve", problem_path, "--solver", "ilp", "--json", "-")
     assert solved.exit_code == 0
@@ -227,8 +233,8 @@ def test_explain_tells_what_other_placements_would_cost(run: Run, plans: tuple[P
     document = strict(run(*words, "--json").stdout)
     assert document["choices"] > 1
     assert document["copies"] == 2
-    (pinned,) = (run(*SMALL, "--pin", f"layers.*.down.weight={p}", "--pin", "layers.*.up.weight=RR", "--memory", "none",
-                     "--json", "-") for p in ("S(1)S(0)",))  # fmt: skip
+    pins = ("--pin", "layers.*.up.weight=RR", "--pin", "layers.*.down.weight=S(1)S(0)")
+    pinned = run(*SMALL, *pins, "--memory", "none", "--json", "-")
     best = strict(plans[1].read_text())["result"]["objective"]
     other = document["against"][1]
     assert (other["asked"], other["strategy"]) == ("S(1)S(0)", "S(1)S(0)")

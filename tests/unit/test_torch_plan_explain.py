@@ -144,6 +144,21 @@ def test_without_a_choice_there_is_no_runner_up() -> None:
     assert (told.choices, told.runner_up) == (1, None)
 
 
+def test_copies_follow_where_memory_over_time_is_limited(found: SearchResult, told: Explanation) -> None:
+    """With a limit that nothing reaches, the copies that are variables of their own change no answer."""
+    roomy = dataclasses.replace(found.constraints, peak_memory=1e15)
+    limited = run_search(zoo.build("mlp", layers=2, batch=4096), None, MESH, constraints=roomy)
+    assert limited.problem.num_variables > found.problem.num_variables
+    assert limited.plan is not None
+    again = limited.plan.explain(WEIGHT, against=("RR", "S(1)S(0)"), problem=limited)
+    for other, before in zip((again.runner_up, *again.against), (told.runner_up, *told.against), strict=True):
+        assert other is not None
+        assert before is not None
+        assert other.downstream_us == pytest.approx(before.downstream_us, abs=1e-6)
+        assert other.alone_us == pytest.approx(before.alone_us, abs=1e-6)
+        assert other.broken == before.broken
+
+
 class Small(nn.Module):
     def __init__(self, activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from berthage import InvalidProblemError
-from berthage_torch import Constraints, Plan, run_search, search
+from berthage_torch import Constraints, PeakMemory, Plan, run_search, search
 from berthage_torch.models import zoo
 
 SMALL = {"layers": 1, "dim": 256, "heads": 8, "kv_heads": 4, "vocab": 1024}
@@ -82,6 +82,24 @@ def test_demands_that_are_not_met_any_more_are_named() -> None:
     wide = plan.reprice(sizes={"hidden": 32768})
     assert wide.broken == ("parameter memory",)
     assert wide.require().objective > plan.objective
+
+
+def test_memory_over_time_is_looked_at_again(tmp_path: Path) -> None:
+    """A limit that holds is broken by a larger batch; one with a price costs more there, a row of its own."""
+    hard, soft = (
+        Constraints(inputs={"*": "S(0)R"}, peak_memory=PeakMemory(8.5e7, price=price)) for price in (None, 1e-6)
+    )
+    plan = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=hard)
+    assert plan.reprice().broken == ()
+    assert plan.reprice(sizes={"batch": 32768}).broken == ("peak memory",)
+    priced = search(zoo.build("mlp"), None, "dp=2,tp=2", constraints=soft).reprice(sizes={"batch": 32768})
+    costly = priced.require()
+    assert (priced.broken, costly.penalty_us > 0) == ((), True)
+    assert math.fsum(row.us for row in costly.costs()) == pytest.approx(costly.objective, rel=1e-9)
+    (row,) = (row for row in costly.costs() if row.kind == "penalty")
+    assert row.us == costly.penalty_us
+    costly.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json") == costly
 
 
 def test_another_model_is_refused_with_what_differs(plan: Plan) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .errors import ApplyError, TraceError
     from .graph import OpGraph
     from .marks import hint, local_map, with_sharding_constraint
+    from .plans.assigning import Misfit
     from .plans.comparing import Change, CostChange, Difference
     from .plans.costs import Collective, CostRow
     from .plans.explaining import Alternative, Explanation
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from .plans.plan import Plan
     from .plans.planning import make_plan
     from .plans.repricing import Repriced
-    from .plans.retracing import Misfit
     from .plans.settings import Origin, Settings
     from .policy import MixedPrecision
     from .pricing.pricer import Pricer
@@ -87,7 +87,7 @@ _HOME: Final = MappingProxyType(
         "Difference": "plans.comparing",
         "Explanation": "plans.explaining",
         "MemoryTimeline": "searching.memory",
-        "Misfit": "plans.retracing",
+        "Misfit": "plans.assigning",
         "MissingRuleWarning": "pricing.strategies",
         "MixedPrecision": "policy",
         "OpGraph": "graph",

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from berthage import InvalidProblemError, PlacementProblem, Registry, SolveResult, evaluate, load_registry, solve
+from berthage import InvalidProblemError, Registry, SolveResult, evaluate, load_registry, solve
 from berthage_nccl import placements as codes
 from berthage_torch.pricing.strategies import Strategies
 from berthage_torch.searching.building import BuiltProblem, build_problem
 from berthage_torch.searching.demands import placement_of
 
+from .assigning import Followers, labels_of
 from .comparing import Change
 from .explaining import Alternative
 from .placed import PlannedNode
 from .plan import Plan
 from .planning import plan_at
-from .retracing import labels_of, retrace
+from .retracing import retrace
 
 if TYPE_CHECKING:
     from berthage_torch.searching.run import SearchResult
@@ -36,7 +37,7 @@ def problem_of(
 ) -> BuiltProblem:
     """The problem of a plan: the one at hand, or made again with ``model`` as `retrace` takes it.
 
-    After a search near a seed it is made again too, of the same graph: what else a node could do is asked of everything.
+    After a search near a seed it is made again too, of the same graph: what else there is, is asked of everything.
     """
     if given is None:
         return retrace(plan, registry=registry, **model).build()
@@ -66,6 +67,7 @@ class Alternatives:
         self.space: Strategies = built.strategies[index]
         self.variable = int(built.variable[index])
         self.evaluation = evaluate(built.problem, x)
+        self._followers = Followers(built)
         effort = plan.settings.params
         limit = effort.time_limit if time_limit is None else time_limit
         self._params = dataclasses.replace(effort, time_limit=limit, cutoff=None)  # what costs more is asked for here
@@ -104,10 +106,7 @@ class Alternatives:
 
     def _answer(self, asked: str, labels: Labels) -> Alternative:
         base = float(self.evaluation.objective)
-        alone, alone_label = self._alone(labels)
-        changed = self.x.copy()
-        changed[self.variable] = alone_label
-        broken = tuple(dict.fromkeys(v.name for v in evaluate(self.built.problem, changed).violations))
+        alone, alone_label, broken = self._alone(labels)
         result, found = self._solve(labels)
         plan: Plan | None = None
         name, dearer = self.space.name(alone_label), None
@@ -152,21 +151,21 @@ class Alternatives:
             if change.before is not None and change.before.group != self.node.group
         )
 
-    def _alone(self, labels: Labels) -> tuple[float, int]:
-        """What the cheapest of some labels costs more with all else kept (inf when impossible), and which it is.
+    def _alone(self, labels: Labels) -> tuple[float, int, tuple[str, ...]]:
+        """The cheapest of some labels with all else kept; one that breaks nothing comes before those that do.
 
-        One that breaks nothing comes before those that do.
+        Returns:
+            What it costs more (inf when impossible), which it is, and the demands that it breaks.
         """
-        costs = _costs_of(self.built.problem, self.x, self.variable)
-        order = labels[np.argsort(costs[labels], kind="stable")]
-        kept = self.x.copy()
-        for label in order.tolist():
-            kept[self.variable] = label
-            if math.isfinite(costs[label]) and evaluate(self.built.problem, kept).feasible:
-                break
-        else:
-            label = int(order[0])
-        return float(costs[label] - costs[self.x[self.variable]]), int(label)
+        tried = []
+        for label in labels.tolist():
+            x = self.x.copy()
+            x[self.variable] = label
+            self._followers.settle(x)
+            found = evaluate(self.built.problem, x)
+            tried.append((not found.feasible, float(found.objective), label, found.violations))
+        _, objective, label, violations = min(tried, key=lambda each: each[:3])
+        return objective - float(self.evaluation.objective), label, tuple(dict.fromkeys(v.name for v in violations))
 
     def _solve(self, labels: Labels) -> tuple[SolveResult, npt.NDArray[np.int32] | None]:
         """The best plan in which the node takes one of some labels, by the plan's own solver."""
@@ -194,19 +193,6 @@ def _check(plan: Plan, built: BuiltProblem) -> None:
         )
     if built.pricer.cost_model.key != plan.cost_model[1]:
         raise InvalidProblemError("the problem has prices of another cost model; price the plan by it first: reprice")
-
-
-def _costs_of(problem: PlacementProblem, x: npt.NDArray[np.int32], variable: int) -> npt.NDArray[np.float64]:
-    """What each label of a variable costs, with its edges, when all else is kept: ``float64[K]``."""
-    costs = problem.unary_of(variable) * problem.multiplicity[variable]
-    labels = np.arange(len(costs))
-    ends = ((problem.edge_u, problem.edge_v, False), (problem.edge_v, problem.edge_u, True))
-    for near, far, flipped in ends:
-        for edge in np.flatnonzero(near == variable).tolist():
-            table, other = problem.tables[problem.edge_table[edge]], x[far[edge]]
-            priced = table.lookup(other, labels) if flipped else table.lookup(labels, other)
-            costs = costs + priced * problem.edge_multiplicity[edge]
-    return np.asarray(costs, dtype=np.float64)
 
 
 def _why(result: SolveResult) -> str:

@@ -155,7 +155,7 @@ def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
         solver_version=str(version),
         options=_mapping(options),
         effort=solver,
-        seeding=None if made.get("seeding") is None else _mapping(made["seeding"]),
+        seeding=None if made["seeding"] is None else _mapping(made["seeding"]),
     )
     bound = result["bound"]
     return {

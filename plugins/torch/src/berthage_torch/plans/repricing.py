@@ -9,10 +9,11 @@ from typing import Any
 
 from berthage import InvalidProblemError, evaluate
 
+from .assigning import Misfit, labels_of
 from .comparing import Difference
 from .plan import Plan
 from .planning import plan_at
-from .retracing import Misfit, labels_of, retrace
+from .retracing import retrace
 
 __all__ = ["REPRICED", "Repriced", "reprice"]
 
@@ -68,7 +69,11 @@ def reprice(plan: Plan, **changes: Any) -> Repriced:
     )
     if impossible:
         return Repriced(plan, None, impossible, (), None)
-    demanded = evaluate(again.build(tie="none").problem, x)
+    under = again.build(tie="none")
+    y, misfits = labels_of(plan, under)
+    if y is None:
+        return Repriced(plan, None, misfits, (), None)
+    demanded = evaluate(under.problem, y)
     priced = plan_at(
         built,
         x,

@@ -7,28 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from torch import nn
 
 from berthage import BerthageError, InvalidProblemError, Registry, UnknownNameError, load_registry
 from berthage_nccl import CostModel, Mesh
-from berthage_nccl import placements as codes
-from berthage_torch.graph import Node, OpGraph
+from berthage_torch.graph import OpGraph
 from berthage_torch.models import zoo
 from berthage_torch.models.spec import ModelSpec
 from berthage_torch.pricing.pricer import Pricer
-from berthage_torch.pricing.strategies import Strategies, StrategySpace
+from berthage_torch.pricing.strategies import StrategySpace
 from berthage_torch.searching.building import BuiltProblem, build_problem
 from berthage_torch.searching.constraints import Constraints
 from berthage_torch.searching.run import cost_model_of
 from berthage_torch.tracing.trace_step import trace
 
-from .placed import strategy
 from .plan import Plan
 from .settings import Origin, Settings, constraints_of, inputs_of, plain, policy_of
 
-__all__ = ["Misfit", "Model", "Retraced", "check_same_nodes", "labels_of", "retrace", "unknown_model"]
+__all__ = ["Model", "Retraced", "check_same_nodes", "retrace", "unknown_model"]
 
 Model: TypeAlias = nn.Module | ModelSpec | tuple[nn.Module, Any]
 """A module, a model of the zoo, or a module with its inputs."""
@@ -65,21 +61,6 @@ class Retraced:
         demands = constraints_of(self.settings.constraints) if demanding else Constraints()
         tie = self.settings.tie if tie is None else tie
         return build_problem(self.graph, self.pricer, demands, tie=tie, space=self.space)
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """A placement of a plan that a graph does not allow.
-
-    Attributes:
-        node: The node.
-        placement: What the plan says.
-        why: Why it cannot be.
-    """
-
-    node: str
-    placement: str
-    why: str
 
 
 def retrace(
@@ -207,59 +188,3 @@ def check_same_nodes(plan: Plan, graph: OpGraph) -> None:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-
-
-def labels_of(plan: Plan, built: BuiltProblem) -> tuple[npt.NDArray[np.int32] | None, tuple[Misfit, ...]]:
-    """The assignment that the placements of a plan are in a problem.
-
-    Returns:
-        ``int32[n]``, or None and what does not fit.
-    """
-    x = np.full(built.problem.num_variables, -1, dtype=np.int32)
-    misfits: list[Misfit] = []
-    by_name = built.graph.by_name
-    known: dict[tuple[Strategies, tuple[str, ...], tuple[str, ...]], tuple[int, str]] = {}
-
-    def put(node: str, placement: str, variable: int, label: int, why: str) -> None:
-        if label < 0:
-            misfits.append(Misfit(node, placement, why))
-        elif x[variable] not in (-1, label):
-            misfits.append(Misfit(node, placement, "a node that is tied to it is placed otherwise"))
-        else:
-            x[variable] = label
-
-    for planned in plan.nodes:
-        node = by_name[planned.name]
-        space = built.strategies[node.index]
-        key = (space, planned.inputs, planned.outputs)
-        if key not in known:
-            inputs, outputs = ([codes.parse(text).tolist() for text in side] for side in key[1:])
-            found = space.find(inputs, outputs)
-            known[key] = (found, _why_not(node, space, inputs, outputs) if found < 0 else "")
-        placement = strategy(planned.inputs, planned.outputs)
-        put(planned.name, placement, int(built.variable[node.index]), *known[key])
-    for edge in plan.edges:
-        if edge.consumer:
-            continue
-        alias = built.aliases.get((int(built.groups[by_name[edge.producer].index]), edge.output))
-        if alias is None:
-            misfits.append(Misfit(edge.producer, edge.after, "it is not shared by several users"))
-            continue
-        hits = np.flatnonzero((alias.placements == np.array(codes.parse(edge.after), dtype=np.int8)).all(axis=1))
-        label = int(hits[0]) if len(hits) else -1
-        put(edge.producer, edge.after, alias.variable, label, "no user of it can be placed so")
-    if not misfits and (x < 0).any():
-        first = built.problem.variable_names[int(np.flatnonzero(x < 0)[0])]
-        misfits.append(Misfit(first, "", "the plan says nothing of it"))
-    return (None, tuple(misfits)) if misfits else (x, ())
-
-
-def _why_not(node: Node, space: Strategies, inputs: list[list[int]], outputs: list[list[int]]) -> str:
-    """Which tensor of a node cannot be placed as wanted, with its shape."""
-    sides = (("argument", space.metas, space.inputs, inputs), ("output", node.outputs, space.outputs, outputs))
-    for word, metas, possible, wanted in sides:
-        for place, (meta, row) in enumerate(zip(metas, wanted, strict=True)):
-            if not (possible[:, place] == np.array(row, dtype=np.int8)).all(axis=1).any():
-                shape = () if meta is None else meta.shape
-                return f"its {word} {place} of shape {tuple(shape)} cannot be {codes.format(row)}"
-    return "its tensors cannot be placed so together"
