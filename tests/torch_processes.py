@@ -8,6 +8,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+
+from berthage_torch import Plan
 
 __all__ = ["run_ranks"]
 
@@ -37,6 +40,7 @@ def run_ranks(work: Callable[..., Any], ranks: int, *args: Any, timeout: float =
     with tempfile.TemporaryDirectory() as folder:
         context = mp.get_context("spawn")
         name = (work.__module__, work.__qualname__)
+        args = tuple(_sent(value, Path(folder)) for value in args)
         started = [
             context.Process(target=_rank, args=(rank, ranks, folder, name, args), daemon=True) for rank in range(ranks)
         ]
@@ -64,6 +68,28 @@ def run_ranks(work: Callable[..., Any], ranks: int, *args: Any, timeout: float =
         return [torch.load(Path(folder) / f"result-{rank}", weights_only=False) for rank in range(ranks)]
 
 
+@dataclass(frozen=True)
+class _File:
+    """A plan on its way to a rank."""
+
+    path: str
+
+
+def _sent(value: Any, folder: Path) -> Any:
+    """Plans travel as files."""
+    if isinstance(value, Plan):
+        path = folder / f"plan-{len(list(folder.glob('plan-*')))}.json"
+        value.save(path)
+        return _File(str(path))
+    return [_sent(item, folder) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _received(value: Any) -> Any:
+    if isinstance(value, _File):
+        return Plan.load(value.path)
+    return [_received(item) for item in value] if isinstance(value, list) else value
+
+
 def _rank(rank: int, ranks: int, folder: str, name: tuple[str, str], args: tuple[Any, ...]) -> None:
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
@@ -73,7 +99,7 @@ def _rank(rank: int, ranks: int, folder: str, name: tuple[str, str], args: tuple
         )
         module, function = name
         work = getattr(importlib.import_module(module), function)
-        torch.save(work(*args), Path(folder) / f"result-{rank}")
+        torch.save(work(*map(_received, args)), Path(folder) / f"result-{rank}")
         dist.barrier()
         dist.destroy_process_group()
     except BaseException:

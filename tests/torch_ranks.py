@@ -172,6 +172,12 @@ def scatter(tensor: Tensor, placement: Sequence[int], sizes: Sequence[int]) -> P
         parts = [torch.randn_like(tensor) if tensor.is_floating_point() else torch.randint_like(tensor, 5)] * (many - 1)
         parts = [part * (i + 1) for i, part in enumerate(parts)]
         parts.append(tensor - sum(parts))
+    elif code == codes.PARTIAL_AVG:
+        sums = scatter(tensor * many, [codes.PARTIAL_SUM], [many])
+        parts = [sums[rank,] for rank in range(many)]
+    elif code in (codes.PARTIAL_MAX, codes.PARTIAL_MIN):
+        less = torch.where(torch.rand(tensor.shape) < 0.5, tensor, tensor + (2 * (code == codes.PARTIAL_MIN) - 1))
+        parts = [tensor, *([less] * (many - 1))]
     else:
         assert code == codes.REPLICATE, code
         parts = [tensor] * many

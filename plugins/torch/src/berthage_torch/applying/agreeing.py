@@ -50,9 +50,12 @@ class Council:
                 raise ApplyError(
                     f"{trouble or 'sizes changed on this rank'}; the other ranks did not answer ({str(error)[:200]})"
                 ) from error
-        wrong = [f"rank {rank}: {text}" for rank, (_, text) in enumerate(told) if text]
+        wrong: dict[str, list[str]] = {}
+        for rank, (_, text) in enumerate(told):
+            if text:
+                wrong.setdefault(text, []).append(str(rank))
         if wrong:
-            raise ApplyError("; ".join(wrong[:4]) + (f" (and {len(wrong) - 4} ranks more)" if len(wrong) > 4 else ""))
+            raise ApplyError("; ".join(f"rank {', '.join(ranks)}: {text}" for text, ranks in list(wrong.items())[:4]))
         if len({found for found, _ in told}) > 1:
             values = ", ".join(f"{found} on rank {rank}" for rank, (found, _) in enumerate(told))
             raise ApplyError(f"the ranks were called with parts of batches of different sizes: {values}")

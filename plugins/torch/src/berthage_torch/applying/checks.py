@@ -58,8 +58,8 @@ def check_graph(plan: Plan, graph: OpGraph) -> None:
         meta, asked = node.outputs[0], planned.get(node.name)
         if meta is not None and asked is not None and (meta.shape, meta.dtype) != (asked.shape, asked.dtype):
             raise ApplyError(
-                f"the plan of {plan.model} is for other sizes: {node.fqn} is {list(meta.shape)} {meta.dtype}, the plan's "
-                f"is {list(asked.shape)} {asked.dtype}"
+                f"the plan of {plan.model} is for other sizes: {node.fqn} is {list(meta.shape)} {meta.dtype}, the "
+                f"plan's is {list(asked.shape)} {asked.dtype}"
             )
     raise ApplyError(
         f"the plan of {plan.model} is for another model: it has the same operations, but sizes of parameters, constant "
@@ -79,8 +79,8 @@ def check_nodes(plan: Plan, graph: OpGraph) -> None:
         planned = plan.nodes[k]
         if (planned.name, planned.op) != (node.name, node.op or node.kind):
             raise ApplyError(
-                f"the plan of {plan.model} is for another model: where the model has {node.name!r} ({node.op or node.kind}) "
-                f"the plan has {planned.name!r} ({planned.op}); search a plan for this one"
+                f"the plan of {plan.model} is for another model: where the model has {node.name!r} "
+                f"({node.op or node.kind}) the plan has {planned.name!r} ({planned.op}); search a plan for this one"
             )
     if len(plan.nodes) > len(graph.nodes):
         name = plan.nodes[len(graph.nodes)].name

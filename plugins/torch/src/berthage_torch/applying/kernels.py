@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 
-from berthage_torch import ops
+import berthage_torch.ops  # noqa: F401 - defines torch.ops.berthage
 
 __all__ = ["on_cpu"]
 
@@ -103,8 +103,8 @@ _CPU: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "aten._scaled_dot_product_efficient_attention_backward.default": efficient_backward,
         "aten._scaled_dot_product_cudnn_attention.default": cudnn,
         "aten._scaled_dot_product_cudnn_attention_backward.default": cudnn_backward,
-        "aten._fused_rms_norm.default": ops.torch.ops.berthage.rms_norm.default,
-        "aten._fused_rms_norm_backward.default": ops.torch.ops.berthage.rms_norm_backward.default,
+        "aten._fused_rms_norm.default": torch.ops.berthage.rms_norm.default,
+        "aten._fused_rms_norm_backward.default": torch.ops.berthage.rms_norm_backward.default,
     }
 )
 

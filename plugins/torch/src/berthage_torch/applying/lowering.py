@@ -6,6 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -108,17 +109,13 @@ def lower(plan: Plan, graph: OpGraph, place: Place, groups: Sequence[str], devic
 
 
 class _Lowering:
-    def __init__(
-        self, plan: Plan, graph: OpGraph, place: Place, groups: Sequence[str], device: torch.device
-    ) -> None:
+    def __init__(self, plan: Plan, graph: OpGraph, place: Place, groups: Sequence[str], device: torch.device) -> None:
         self.graph, self.place, self.device = graph, place, device
         self.names = tuple(plan.mesh)
         self.space = StrategySpace(Mesh(self.names, tuple(plan.mesh.values())))
         self.write = Writer()
         self.mover = Mover(self.write, place, self.names, tuple(groups))
-        self.planned = [
-            (_rows(node.inputs), _rows(node.outputs)) for node in plan.nodes
-        ]
+        self.planned = [(_rows(node.inputs), _rows(node.outputs)) for node in plan.nodes]
         self.edges = {(e.producer, e.output, e.consumer, e.position): e for e in plan.edges}
         self.values: dict[Ref, fx.Node] = {}
         self.shared: dict[Ref, fx.Node] = {}
@@ -132,9 +129,9 @@ class _Lowering:
         for index in taken:
             self.values[Ref(index, 0)] = self.write.given(f"given_{index}")
         for node in graph.nodes:
-            if node.kind in ("parameter", "buffer", "input"):
-                continue
-            self._node(node)
+            label = self._label(node)
+            if node.kind not in ("parameter", "buffer", "input"):
+                self._node(node, label)
         outputs = list(graph.outputs)
         mutated = [node for node in graph.nodes if node.kind == "output" and node.role == "mutation"]
         tangents = [(k, graph.tangents[output]) for k, output in enumerate(outputs) if output in graph.tangents]
@@ -163,7 +160,26 @@ class _Lowering:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def _node(self, node: Node) -> None:
+    def _label(self, node: Node) -> int:
+        """The strategy that the plan chose.
+
+        Raises:
+            ApplyError: There is none with these placements at these sizes.
+        """
+        space = self.space.of(self.graph, node)
+        inputs, outputs = self.planned[node.index]
+        label = space.find(inputs, outputs)
+        if label < 0:
+            metas = [*(self._meta(ref) for ref in node.inputs), *(meta for meta in node.outputs if meta is not None)]
+            shapes = ", ".join(str(list(meta.shape)) for meta in metas)
+            sides = " -> ".join(", ".join(map(codes.format, side)) for side in (inputs, outputs) if side)
+            raise ApplyError(
+                f"{node.name}: {sides} does not hold for {node.op or node.kind} on tensors of sizes {shapes}: "
+                "shards would be empty, or uneven where they must be even; search a plan for these sizes"
+            )
+        return label
+
+    def _node(self, node: Node, label: int) -> None:
         write = self.write
         write.phase = node.phase
         if node.kind == "tangent":
@@ -177,20 +193,12 @@ class _Lowering:
         elif node.op == "berthage.local_map_backward":
             self._region_backward(node)
         else:
-            self._operation(node)
+            self._operation(node, label)
 
-    def _operation(self, node: Node) -> None:
+    def _operation(self, node: Node, label: int) -> None:
         inputs, outputs = self.planned[node.index]
         metas = tuple(self._meta(ref) for ref in node.inputs)
         space = self.space.of(self.graph, node)
-        label = space.find(inputs, outputs)
-        if label < 0:
-            shapes = ", ".join(str(list(meta.shape)) for meta in metas)
-            sides = [", ".join(map(codes.format, side)) for side in (inputs, outputs)]
-            raise ApplyError(
-                f"{node.name}: {sides[0]} -> {sides[1]} does not hold for {node.op} on tensors of sizes {shapes}: shards "
-                "would be empty, or uneven where they must be even; search a plan for these sizes"
-            )
         masked = bool(space.one_dim.masked[space.index[label]].any())
         tensors = [self._argument(node, position) for position in range(len(node.inputs))]
         operation = Operation(node, metas, inputs, outputs, masked, self.device)
@@ -199,7 +207,7 @@ class _Lowering:
 
     def _keep(self, node: Node, result: fx.Node) -> None:
         op = torch_op(node.op)
-        returns = op._schema.returns if op is not None else ()
+        returns: list[Any] = list(op._schema.returns) if op is not None else []
         if len(returns) == 1 and str(returns[0].type) == "Tensor":
             self.values[Ref(node.index, 0)] = result
             return

@@ -13,11 +13,13 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from berthage_nccl import placements as codes
 from berthage_torch.errors import ApplyError
+from berthage_torch.graph import OpGraph
 from berthage_torch.plans.plan import Plan
 from berthage_torch.tracing.structure import fill
 
 from .checks import check_mesh, check_parameters
 from .extents import Place
+from .lowering import Lowered
 from .program import run
 from .state import sharded
 from .steps_by_size import Steps
@@ -45,9 +47,14 @@ class ParallelModule(nn.Module):
         return self.__dict__[_STEPS].mesh  # type: ignore[no-any-return]
 
     @property
-    def lowered(self) -> Any:
+    def traced(self) -> OpGraph:
+        """The step as it was traced to be lowered."""
+        return self.__dict__[_STEPS].graph  # type: ignore[no-any-return]
+
+    @property
+    def lowered(self) -> Lowered:
         """What this rank runs at the sizes of the plan, see `Lowered`."""
-        return self.__dict__[_STEPS].first(self.training)
+        return self.__dict__[_STEPS].first()  # type: ignore[no-any-return]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the rank's part of the inputs.
@@ -98,7 +105,9 @@ def apply_plan(
         ApplyError: The plan is for another mesh, model or shape; the message names the difference.
     """
     if not dist.is_initialized():
-        raise ApplyError("no process group: start the ranks with torchrun and call torch.distributed.init_process_group()")
+        raise ApplyError(
+            "no process group: start the ranks with torchrun and call torch.distributed.init_process_group()"
+        )
     if device_mesh is None:
         device_mesh = _mesh(plan)
     check_mesh(plan, device_mesh)
@@ -142,5 +151,5 @@ def _mesh(plan: Plan) -> DeviceMesh:
 
 def _local(module: nn.Module, name: str) -> torch.Tensor:
     """What the rank holds of a parameter or buffer; differentiable."""
-    tensor = functools.reduce(getattr, name.split("."), module)
-    return tensor.to_local()  # type: ignore[attr-defined, no-any-return]
+    tensor: Any = functools.reduce(getattr, name.split("."), module)
+    return tensor.to_local()  # type: ignore[no-any-return]

@@ -10,7 +10,6 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from berthage_nccl import placements as codes
 from berthage_torch.errors import ApplyError
 from berthage_torch.graph import Named, Node, Ref, TensorMeta
 from berthage_torch.policy import torch_dtype
@@ -73,7 +72,11 @@ def write_operation(write: Writer, place: Place, operation: Operation, tensors: 
     local = place.shape(out.shape, operation.outputs[0]) if out is not None else ()
     if node.op in _VIEWS:
         return write.call(aten.reshape.default, args[0], list(local))
-    if node.op in _LIKE and out is not None and tuple(local) != place.shape(operation.metas[0].shape, operation.inputs[0]):
+    if (
+        node.op in _LIKE
+        and out is not None
+        and tuple(local) != place.shape(operation.metas[0].shape, operation.inputs[0])
+    ):
         kwargs.pop("memory_format", None)
         return write.call(_LIKE[node.op], args[0], list(local), *args[1:], **kwargs)
     if node.op.startswith("aten.native_group_norm"):
@@ -150,9 +153,7 @@ def _masked_lookup(write: Writer, place: Place, operation: Operation, tensors: S
     return write.call(aten.masked_fill.Scalar, rows, write.call(aten.unsqueeze.default, outside, -1), 0)
 
 
-def _arguments(
-    node: Node, tensors: Sequence[fx.Node], device: torch.device
-) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(node: Node, tensors: Sequence[fx.Node], device: torch.device) -> tuple[list[Any], dict[str, Any]]:
     left = iter(tensors)
 
     def read(value: Any) -> Any:

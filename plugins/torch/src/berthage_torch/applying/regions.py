@@ -53,16 +53,16 @@ class RegionWriter:
     ) -> None:
         region = forward.local_map
         if region is None or region.run is None:
-            raise ApplyError(f"{forward.name}: the trace does not hold the function of the region; trace the module again")
+            raise ApplyError(
+                f"{forward.name}: the trace does not hold the function of the region; trace the module again"
+            )
         self._write, self._place, self._node, self._region = write, place, forward, region
-        self._declared = [out for out in region.outputs if out is not None]
         self._placed = outputs
         pair = backward.local_map if backward is not None else None
         self._taken = pair.positions[0] if pair is not None else ()
         self._wanted = pair.positions[1] if pair is not None else ()
         given = [(place.shape(meta.shape, row), meta.dtype) for meta, row in zip(metas, inputs, strict=True)]
         self._traced, self._results = self._trace(given, device)
-        self._check(outputs)
         self._copies: dict[fx.Node, Any] = {}
 
     def forward(self, tensors: Sequence[fx.Node]) -> list[fx.Node | None]:
@@ -80,7 +80,7 @@ class RegionWriter:
         return [None if node is None else self._copies[node] for node in self._outputs()[len(self._results) :]]
 
     def _outputs(self) -> list[Any]:
-        return list(self._traced.graph.output_node().args[0])
+        return list(self._traced.graph.output_node().args[0])  # type: ignore[arg-type]
 
     def _early(self) -> list[fx.Node]:
         """What does not need the gradients of the results: it runs forward, and is kept where backward needs it."""
@@ -121,11 +121,14 @@ class RegionWriter:
                 outs = region.run(leaves)
             outs = [outs[position] for position in region.positions[1]]
             results[:] = [(tuple(o.shape), str(o.dtype).removeprefix("torch.")) for o in outs]
+            self._check(results)
             if not self._wanted:
                 return [o.detach() for o in outs]
             at = {position: k for k, position in enumerate(region.positions[1])}
             ends = [outs[at[position]] for position in self._taken]
-            scaled = [g / averaged[at[p]] if averaged[at[p]] > 1 else g for p, g in zip(self._taken, gradients, strict=True)]
+            scaled = [
+                g / averaged[at[p]] if averaged[at[p]] > 1 else g for p, g in zip(self._taken, gradients, strict=True)
+            ]
             asked = [leaves[region.positions[0].index(position)] for position in self._wanted]
             found = torch.autograd.grad(ends, asked, scaled, allow_unused=True)
             return [*(o.detach() for o in outs), *found]
@@ -141,6 +144,8 @@ class RegionWriter:
                 gradients.append(torch.empty(self._place.shape(meta.shape, row), dtype=torch_dtype(meta.dtype)))
         try:
             traced = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors, gradients)
+        except ApplyError:
+            raise
         except Exception as error:
             sizes = ", ".join(f"{list(shape)}" for shape, _ in given)
             raise ApplyError(
@@ -156,13 +161,13 @@ class RegionWriter:
             found *= ranks if int(code) == codes.PARTIAL_AVG else 1
         return found
 
-    def _check(self, outputs: Sequence[Placement]) -> None:
-        for k, (meta, row) in enumerate(zip(self._node.outputs, outputs, strict=False)):
-            if k >= len(self._results) or meta is None:
-                break
+    def _check(self, results: list[tuple[Shape, str]]) -> None:
+        """Compare the sizes of the results with those declared."""
+        for k, ((found, _), meta, row) in enumerate(zip(results, self._node.outputs, self._placed, strict=False)):
+            assert meta is not None  # a declared result exists
             wanted = self._place.shape(meta.shape, row)
-            if self._results[k][0] != wanted:
+            if found != wanted:
                 raise ApplyError(
-                    f"{self._node.name}: result {k} of the local_map function has sizes {list(self._results[k][0])} on a "
-                    f"rank, and {codes.format(row)} of {list(meta.shape)} is {list(wanted)}"
+                    f"{self._node.name}: result {k} of the local_map function has sizes {list(found)} on a rank, and "
+                    f"{codes.format(row)} of {list(meta.shape)} is {list(wanted)}"
                 )

@@ -78,9 +78,7 @@ def _part(
         part = part.narrow(d, start, length)
     local = torch.empty(part.shape, dtype=part.dtype, device="meta") if tensor.is_meta else _own(part, device)
     stride = _strides(tensor.shape)
-    made = DTensor.from_local(
-        local, mesh, torch_placements(row), run_check=False, shape=tensor.shape, stride=stride
-    )
+    made = DTensor.from_local(local, mesh, torch_placements(row), run_check=False, shape=tensor.shape, stride=stride)
     return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
 
 

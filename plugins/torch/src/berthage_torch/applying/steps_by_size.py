@@ -29,6 +29,7 @@ from .state import hollow
 __all__ = ["Step", "Steps"]
 
 Shapes = tuple[tuple[int, ...], ...]
+_Key = tuple[bool, Shapes]
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class Steps:
         self._policy = policy_of(plan.settings.policy)
         self._groups = [mesh.get_group(d).group_name for d in range(mesh.ndim)]
         self._council = Council(mesh)
-        self._ready: dict[tuple[bool, Shapes], Step] = {}
+        self._ready: dict[_Key, Step] = {}
+        self._agreed: set[_Key] = set()
         self._example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-        self._shapes: Shapes = ()
         self.graph = OpGraph(())
 
     # -- before the first call ------------------------------------------------------------------
@@ -104,7 +105,7 @@ class Steps:
         self._ready[training, shapes] = step
         return step
 
-    def first(self, training: bool) -> Lowered:
+    def first(self) -> Lowered:
         """The step at the plan's sizes."""
         return next(iter(self._ready.values())).lowered
 
@@ -114,44 +115,48 @@ class Steps:
         """The step for these arguments, and the tensors among them.
 
         Raises:
-            ApplyError: They are not what the plan gives this rank.
+            ApplyError: They are not what the plan gives this rank. The first time that sizes are seen the ranks ask
+                each other, and what is wrong on one is said on all; later only on this one.
         """
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        step = self._ready.get((training, tuple([tuple(tensor.shape) for tensor in tensors])))
-        if step is None:
-            step = self._new(training, tensors)
-        self._check(step, spec, leaves)
+        key = (training, tuple([tuple(tensor.shape) for tensor in tensors]))
+        step = self._ready.get(key)
+        if step is None or key not in self._agreed:
+            step = self._first_time(key, spec, leaves, tensors)
+        else:
+            wrong = _misfit(step, spec, leaves)
+            if wrong:
+                raise ApplyError(wrong)
         return step, tensors
 
-    def _check(self, step: Step, spec: Any, leaves: list[Any]) -> None:
-        known = step.arguments
-        if spec != known.spec:
-            raise ApplyError(f"the model was traced with arguments {known.spec}, and is called with {spec}")
-        for expected, leaf in zip(known.leaves, leaves, strict=True):
-            if isinstance(expected, Slot):
-                one = step.lowered.inputs[expected.index]
-                if str(leaf.dtype) != f"torch.{one.dtype}":
-                    raise ApplyError(f"{one.name}: expected {one.dtype}, got {leaf.dtype}")
-            elif isinstance(leaf, torch.Tensor) or expected != leaf:
-                raise ApplyError(f"the model was traced with an argument {expected!r}, and is called with {leaf!r}")
-
-    def _new(self, training: bool, tensors: list[torch.Tensor]) -> Step:
-        """A step for sizes that were not seen yet."""
+    def _first_time(self, key: _Key, spec: Any, leaves: list[Any], tensors: list[torch.Tensor]) -> Step:
+        """The step for sizes that were not seen yet."""
+        training, shapes = key
+        ready = self._ready.get(key)
+        like = ready or self._like(training)
+        batch, wrong = self._batch_of(like.lowered, tensors)
+        wrong = _misfit(like, spec, leaves) or wrong
         if torch.compiler.is_compiling():
-            raise ApplyError(
-                f"no step is ready for inputs of sizes {[list(t.shape) for t in tensors]}: call the module once without "
-                "torch.compile, or apply the plan to inputs of these sizes"
-            )
-        base = self._like(training)
-        batch, trouble = self._batch_of(base, tensors)
-        self._council.agree(batch, trouble)
-        graph = self._trace(self._at_batch(batch), training)
-        check_nodes(self.plan, graph)
-        return self._add(graph, training)
+            if ready is None or wrong:
+                raise ApplyError(
+                    wrong
+                    or f"no step is ready for inputs of sizes {list(map(list, shapes))}: call the module once without "
+                    "torch.compile, or apply the plan to inputs of these sizes"
+                )
+            return ready
+        self._council.agree(batch, wrong)
+        if ready is None:
+            graph = self._trace(self._at_batch(batch), training)
+            check_nodes(self.plan, graph)
+            ready = self._add(graph, training)
+        self._agreed.add(key)
+        return ready
 
-    def _like(self, training: bool) -> Lowered:
-        return next((step.lowered for (mode, _), step in self._ready.items() if mode == training), self.first(training))
+    def _like(self, training: bool) -> Step:
+        """A step for other sizes, of this mode if there is one."""
+        steps = self._ready.items()
+        return next((step for (mode, _), step in steps if mode == training), next(iter(self._ready.values())))
 
     def _batch_of(self, base: Lowered, tensors: list[torch.Tensor]) -> tuple[int, str]:
         """The global batch size that the inputs are parts of; and what is wrong with them."""
@@ -197,6 +202,27 @@ class Steps:
         return pytree.tree_unflatten(leaves, spec)
 
 
+def _misfit(step: Step, spec: Any, leaves: list[Any]) -> str:
+    """What is wrong with arguments besides their sizes; "" when nothing is."""
+    known = step.arguments
+    if spec != known.spec:
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return (
+            f"expected the arguments {', '.join(known.names)} as in the trace, got {len(args)} positional "
+            f"arguments and the keywords {', '.join(kwargs) or 'none'}"
+        )
+    for expected, leaf in zip(known.leaves, leaves, strict=True):
+        if isinstance(expected, Slot):
+            one = step.lowered.inputs[expected.index]
+            if not isinstance(leaf, torch.Tensor):
+                return f"{one.name}: expected a tensor, got {leaf!r}"
+            if leaf.dtype != torch_dtype(one.dtype):
+                return f"{one.name}: expected {one.dtype}, got {leaf.dtype}"
+        elif isinstance(leaf, torch.Tensor) or expected != leaf:
+            return f"the model was traced with an argument {expected!r}, and is called with {leaf!r}"
+    return ""
+
+
 def _meta(leaf: Any) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
@@ -231,7 +257,9 @@ def _named_by(plan: Plan, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], d
         elif name.isidentifier():
             named[name] = tensor
         else:
-            raise ApplyError(f"the plan does not say in which container {name!r} is: give the inputs, apply(model, inputs)")
+            raise ApplyError(
+                f"the plan does not say in which container {name!r} is: give the inputs, apply(model, inputs)"
+            )
     if not args and not named:
         raise ApplyError("the plan does not say what its inputs are: give them, apply(model, inputs)")
     return tuple(args), {**named, **kwargs}
