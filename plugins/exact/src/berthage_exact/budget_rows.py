@@ -81,15 +81,13 @@ def budget_rows(
     """
     kept = [np.flatnonzero(part) for part in np.split(keep, problem.label_ptr[1:-1])] if len(keep) else []
     found = _Collected()
-    for index, budget in enumerate((*problem.linear_budgets, *problem.interval_budgets)):
-        mine = np.zeros(0, np.int64) if prices is None else np.flatnonzero(prices.budget == index)
-        upper = np.zeros(0) if prices is None else prices.upper[mine]
-        lower = np.zeros(0) if prices is None else prices.lower[mine]
-        if index < len(problem.linear_budgets):
-            sides = _linear(budget, kept, upper, lower)
-        else:
-            sides = _interval(budget, kept, upper, np.zeros(0, np.int64) if prices is None else prices.instant[mine])
-        for side in sides:
+    for index, linear in enumerate(problem.linear_budgets):
+        mine = _priced(prices, index)
+        for side in _linear(linear, kept, mine.upper, mine.lower):
+            side.collect(found)
+    for index, interval in enumerate(problem.interval_budgets, len(problem.linear_budgets)):
+        mine = _priced(prices, index)
+        for side in _interval(interval, kept, mine.upper, mine.instant):
             side.collect(found)
     order = np.argsort(_cat(found.variable), kind="stable")
     variable, first, last = _cat(found.variable)[order], _cat(found.first)[order], _cat(found.last)[order]
@@ -146,11 +144,20 @@ def _members(variable: Ints, first: Ints, last: Ints, flat: list[Ints], starts: 
     at, big = at.copy(), big.copy()
     for h, t in zip(heads.tolist(), tails.tolist(), strict=True):
         if t - h > 1:
-            total = np.sum([flat[k] for k in entry[h:t].tolist()], axis=0, dtype=np.int64)
+            total: Ints = np.stack([flat[k] for k in entry[h:t].tolist()]).sum(0)
             at[h], big[h] = end, int(np.abs(total).max())
             end += len(total)
             extra.append(total)
     return _Members(row[heads], variable[entry][heads], at[heads], big[heads], extra)
+
+
+def _priced(prices: RowPrices | None, index: int) -> RowPrices:
+    """The prices of one budget's rows."""
+    if prices is None:
+        none = np.zeros(0, np.int64)
+        return RowPrices(none, none, np.zeros(0), np.zeros(0))
+    mine = np.flatnonzero(prices.budget == index)
+    return RowPrices(prices.budget[mine], prices.instant[mine], prices.upper[mine], prices.lower[mine])
 
 
 def _cat(parts: list[Ints]) -> Ints:

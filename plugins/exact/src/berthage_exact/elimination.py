@@ -119,7 +119,7 @@ def eliminate(net: Net, s: State, order: Order, stopped: Callable[[], bool]) -> 
             table += _aligned(factor, axes, labels)
             np.minimum(table, FORBIDDEN, out=table)
         best.append((tuple(scope), table.argmin(0)))
-        least = table.min(0)
+        least: Ints = np.asarray(table.min(0))
         if not scope:
             constant = min(constant + int(least), FORBIDDEN)
         else:
@@ -139,7 +139,7 @@ def _aligned(factor: _Factor, axes: tuple[int, ...], labels: list[Ints]) -> Ints
     values = factor.values
     for axis in reversed(range(len(factor.scope))):
         if factor.scope[axis] not in wanted:
-            values = values.take(0, axis)
+            values = np.asarray(np.take(values, 0, axis))
     values = values.transpose([kept.index(j) for j in wanted])
     shape = [len(labels[j]) if j in wanted else 1 for j in axes]
     return values.reshape(shape)
