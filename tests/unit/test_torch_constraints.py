@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.distributed.tensor import Replicate, Shard
 
 from berthage import InvalidProblemError
-from berthage_torch import Constraints, run_search
+from berthage_torch import Constraints, SearchResult, hint, run_search, with_sharding_constraint
 from berthage_torch.models import zoo
 from berthage_torch.searching.constraints import PeakMemory
 
@@ -102,9 +105,60 @@ def test_a_demand_added_taken_away_saved_and_loaded_was_never_there(tmp_path: Pa
     base = Constraints(inputs={"*": "S(0)"}, parameter_memory="least")
     base.with_(pins={"layers.*": "R"}, outputs={"*": "R"}).without("pin layers.*", "output *").save(tmp_path / "d.json")
     spec = zoo.build("mlp")
-    first, second = (run_search(spec, None, "x=4", constraints=c) for c in (base, Constraints.load(tmp_path / "d.json")))
+    first, second = (
+        run_search(spec, None, "x=4", constraints=c) for c in (base, Constraints.load(tmp_path / "d.json"))
+    )
     assert first.problem == second.problem
     assert first.result.objective == second.result.objective
     assert first.plan is not None
     assert second.plan is not None
     assert first.plan.placement_hash() == second.plan.placement_hash()
+
+
+class Hinted(nn.Module):
+    """Says in its code where the hidden layer lies."""
+
+    def __init__(self, hint: Any, say: Any = with_sharding_constraint) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256, bias=False), nn.Linear(256, 64, bias=False)
+        self._hint, self._say = hint, say
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h: torch.Tensor = self._say(torch.relu(self.up(x)), self._hint)
+        return self.down(h)  # type: ignore[no-any-return]
+
+
+class TestHints:
+    def search(self, module: nn.Module, **demands: Any) -> SearchResult:
+        return run_search(module, (torch.zeros(32, 64),), "dp=2,tp=2", constraints=Constraints(**demands))
+
+    @pytest.mark.parametrize("say", [with_sharding_constraint, hint])
+    @pytest.mark.parametrize(
+        ("asked", "placed"),
+        [({"tp": "S(1)"}, "RS(1)"), (("S(0)", "R"), "S(0)R"), ((Shard(1), Replicate()), "S(1)R")],
+    )
+    def test_what_model_code_says_holds(self, say: Any, asked: Any, placed: str) -> None:
+        found = self.search(Hinted(asked, say))
+        assert found.plan is not None
+        (node,) = [node for node in found.built.graph.nodes if node.hint is not None]
+        assert found.plan.node(node.name).outputs == (placed,)
+        assert f"hint {node.name}" in found.problem.constraint_names
+
+    def test_it_can_be_passed_over_and_taken_away(self) -> None:
+        module = Hinted({"tp": "S(1)"})
+        free = self.search(module, hints=False)
+        (node,) = [node for node in free.built.graph.nodes if node.hint is not None]
+        assert f"hint {node.name}" not in free.problem.constraint_names
+        held = self.search(module)
+        assert held.problem.without(f"hint {node.name}").problem == free.problem
+
+    def test_one_for_another_mesh_is_named(self) -> None:
+        with pytest.raises(InvalidProblemError, match=r"hint alias: placements .* of 1 dimensions"):
+            self.search(Hinted(("S(0)",)))
+
+    def test_the_gradient_of_an_input_lies_where_the_input_does(self) -> None:
+        demands = Constraints(inputs={"*": "S(0)R"}, hints=False)
+        x = torch.zeros(32, 64, requires_grad=True)
+        found = run_search(Hinted({}), (x,), "dp=2,tp=2", constraints=demands)
+        assert found.plan is not None
+        assert found.plan.node("gradient:args[0]").inputs == ("S(0)R",)

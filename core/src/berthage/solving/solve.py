@@ -42,6 +42,9 @@ __all__ = ["Solver", "solve"]
 EXPLAIN_SECONDS = 10.0
 """Most wall seconds spent on naming the constraints that clash, and never more than the time limit leaves."""
 
+LEAST_SECONDS = 4.0
+"""Most of them spent on the least limit that works: a bound on it is known at once, and waiting is no answer."""
+
 
 class Solver(Protocol):
     """What a solver is: an object made anew for every solve."""
@@ -142,13 +145,7 @@ class _Run:
             self.clock.interrupted = True
         self.clock.finishing = chain is None
         if infeasibility is not None:
-            checked = CheckedOutcome(
-                Termination(Reason.INFEASIBLE, detail=infeasibility.detail),
-                None,
-                None,
-                math.inf,
-                infeasibility,
-            )
+            checked = _refuted(infeasibility)
         elif chain is None:
             checked = CheckedOutcome(
                 Termination(Reason.NO_SOLUTION_FOUND, Limit.INTERRUPTED), None, None, -math.inf, None
@@ -328,20 +325,20 @@ class _Run:
         """Name a smallest set of removable constraints that clash, unless the known reason names such a set already."""
         known = checked.infeasibility
         names = self.problem.constraint_names
-        deadline = Clock(min(EXPLAIN_SECONDS, self.clock.remaining()))
+        explaining = Clock(min(EXPLAIN_SECONDS, self.clock.remaining()))
         base = feasibility_problem(self.problem)
         base_names = set(base.constraint_names)
         witness: list[Int32Array] = []
 
         def infeasible(kept: Sequence[str]) -> bool | None:
-            if deadline.remaining() <= 0.0 or self.clock.interrupted:
+            if explaining.remaining() <= 0.0 or self.clock.interrupted:
                 return None
             trial = base.without(*sorted(base_names - set(kept))).problem
             if static_infeasibility(trial) is not None:
                 return True
             run = _Run(
                 trial,
-                SolveParams(time_limit=deadline.remaining(), gap=math.inf, seed=self.params.seed),
+                SolveParams(time_limit=explaining.remaining(), gap=math.inf, seed=self.params.seed),
                 self.named,
                 self.registry,
             )
@@ -350,18 +347,20 @@ class _Run:
                 witness.append(run.whole.best_assignment)
             return None if feasible is None else not feasible
 
-        def softly(trial: PlacementProblem) -> SolveResult | None:
+        least = Clock(min(LEAST_SECONDS, explaining.remaining()))
+
+        def bare(trial: PlacementProblem) -> CheckedOutcome | None:
             found = None
-            for name in (None, *_exact_solvers(self.registry, self.named.name)):
-                if (left := deadline.remaining()) <= 0.0 or self.clock.interrupted:
+            for name in (*_exact_solvers(self.registry, self.named.name), None):  # None: the one that was asked
+                if (left := least.remaining()) <= 0.0 or self.clock.interrupted:
                     break
-                params = SolveParams(time_limit=left / 2, seed=self.params.seed)  # the next may know better
+                params = SolveParams(time_limit=left / 2, seed=self.params.seed)  # another may know better
                 with suppress(BerthageError):
                     named = self.named if name is None else _named(name, None, self.registry)
-                    result = _Run(trial, params, named, self.registry).result(presolve, None)
-                    found = result if result.assignment is not None else found
-                    if result.termination.reason is Reason.OPTIMAL:
-                        break
+                    outcome = _Run(trial, params, named, self.registry)._bare(presolve)
+                    if outcome is not None and outcome.termination.reason in (Reason.OPTIMAL, Reason.INFEASIBLE):
+                        return outcome
+                    found = outcome if outcome is not None and outcome.assignment is not None else found
             return found
 
         with self.clock.phase("explain"):
@@ -387,22 +386,28 @@ class _Run:
                 found = Infeasibility(checked.termination.detail or f"{self.named.name} finds no assignment", names)
             assert found is not None  # one of the cases above
             if met or clash:
-                found = with_least_limit(self.problem, found, softly)
+                found = with_least_limit(self.problem, found, bare)
         return replace(checked, infeasibility=found, termination=Termination(Reason.INFEASIBLE, detail=found.detail))
 
     def _feasible(self, presolve: bool | Sequence[str | Reduction]) -> bool | None:
         """Whether the problem has any assignment; None when it is not known."""
-        try:
-            chain = self._reduce(presolve)
-            if chain.infeasibility is not None:
-                return False
-            checked = self._solve_parts(chain)
-        except (BerthageError, KeyboardInterrupt):
+        checked = self._bare(presolve)
+        if checked is None:
             return None
         if checked.assignment is not None:
             self.whole.incumbent(checked.assignment)
             return True
         return False if checked.termination.reason is Reason.INFEASIBLE else None
+
+    def _bare(self, presolve: bool | Sequence[str | Reduction]) -> CheckedOutcome | None:
+        """The outcome without explanations; None when a solver cannot, or was interrupted."""
+        try:
+            if (reason := static_infeasibility(self.problem)) is not None:
+                return _refuted(reason)
+            chain = self._reduce(presolve)
+            return self._solve_parts(chain) if chain.infeasibility is None else _refuted(chain.infeasibility)
+        except (BerthageError, KeyboardInterrupt):
+            return None
 
     # -- progress --------------------------------------------------------------------------------
 
@@ -436,6 +441,10 @@ _SEVERITY = (
     Reason.NUMERICAL_ERROR,
     Reason.INFEASIBLE,
 )
+
+
+def _refuted(reason: Infeasibility) -> CheckedOutcome:
+    return CheckedOutcome(Termination(Reason.INFEASIBLE, detail=reason.detail), None, None, math.inf, reason)
 
 
 def _loosened(cutoff: int | float | None, error: float) -> int | float | None:

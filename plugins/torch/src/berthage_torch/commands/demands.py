@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import click
 
+from berthage import InvalidProblemError
 from berthage_torch.graph import OpGraph, names_node
-from berthage_torch.searching.constraints import Constraints, Wanted
+from berthage_torch.searching.constraints import Constraints, PeakMemory, Wanted
 
-__all__ = ["ANY", "memory_of", "overridden", "placement_pairs"]
+__all__ = ["ANY", "memory_of", "overridden", "peak_of", "placement_pairs"]
+
+_BYTES: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kMGT]?i?B?)")
+_UNITS: Final = MappingProxyType(
+    {
+        prefix + binary + unit: float(base**power)
+        for power, prefix in enumerate(("", "k", "M", "G", "T"))
+        for binary, base in (("", 1000), ("i", 1024))
+        for unit in ("", "B")
+    }
+)
 
 ANY = "any"
 """Written in the place of a placement: nothing is demanded here."""
@@ -51,6 +65,31 @@ def memory_of(text: str) -> str | tuple[float, float] | None:
     except ValueError:
         pass
     raise click.UsageError(f"--memory is none, least or LOW:HIGH (bytes, or shares of at most 1), not {text!r}")
+
+
+def peak_of(text: str, optimizer: str, price: float | None = None) -> PeakMemory:
+    """``--peak-memory`` and what goes with it.
+
+    Args:
+        text: Bytes, with a unit (``60GiB``, ``500MB``) or without, or a share of at most 1.
+        optimizer: A name, or bytes an element.
+        price: Microseconds a byte above the limit.
+
+    Raises:
+        click.UsageError: It is neither.
+    """
+    found = _BYTES.fullmatch(text.strip())
+    if found is None:
+        raise click.UsageError(f"--peak-memory is bytes such as 60GiB, or a share of at most 1, not {text!r}")
+    limit = float(found.group(1)) * _UNITS[found.group(2)]
+    try:
+        state: str | float = float(optimizer)
+    except ValueError:
+        state = optimizer
+    try:
+        return PeakMemory(int(limit) if limit > 1 else limit, state, price)
+    except InvalidProblemError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def overridden(

@@ -56,6 +56,8 @@ def search_document(found: SearchResult, asked: Mapping[str, Any]) -> dict[str, 
         "constraints": _fields(found.constraints),
         "seeding": None if found.seeding is None else seed_document(found.seeding),
         "infeasibility": _why(found),
+        "memory": _memory(found),
+        "left_out": [dataclasses.asdict(each) for each in found.left_out],
         "timings": {
             name: {"cpu": found.timings[name][0], "wall": found.timings[name][1]}
             for name in _PHASES
@@ -71,6 +73,16 @@ def _fields(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     return {field.name: _fields(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+def _memory(found: SearchResult) -> dict[str, Any] | None:
+    """Bytes that a rank holds when it holds most, and which node runs then."""
+    line = found.memory
+    if line is None:
+        return None
+    at = line.instant
+    kinds = {kind: int(use[at]) for kind, use in line.by_kind.items()}
+    return {"peak_bytes": line.peak, "instant": at, "node": line.nodes[at], "by_kind": kinds}
 
 
 def _why(found: SearchResult) -> dict[str, Any] | None:

@@ -14,16 +14,25 @@ from berthage import OptionError, SolveParams, UnsupportedProblemError, write_pr
 from berthage.cli import words as core_words
 from berthage.cli.base import exit_code, registry_of
 from berthage.cli.chatter import stdout_to_stderr
-from berthage.cli.common import Effort, KeyValue, effort_options, output_file, output_file_or_stdout, pairs_to_mapping
+from berthage.cli.common import (
+    Effort,
+    KeyValue,
+    effort_options,
+    output_file,
+    output_file_or_stdout,
+    pairs_to_mapping,
+    split_names,
+)
 from berthage.cli.strict_json import to_json
 from berthage.files import atomic_write
 from berthage.problem import priced
 from berthage.registry import Registry, build_options
 from berthage_nccl import Mesh
 from berthage_torch.commands import words
-from berthage_torch.commands.demands import memory_of, overridden, placement_pairs
+from berthage_torch.commands.asking import Asked, demand_options
 from berthage_torch.commands.documents import search_document
 from berthage_torch.commands.models import model_of
+from berthage_torch.commands.sizes import left_out_lines, memory_line
 from berthage_torch.commands.telling import progress, spoken_warnings
 from berthage_torch.graph import OpGraph
 from berthage_torch.models.spec import ModelSpec
@@ -37,74 +46,12 @@ __all__ = ["search"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is demanded on the command line, checked before anything is traced."""
-
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    pins: Mapping[str, str]
-    memory: str | None
-
-    def over(self, default: Constraints, graph: OpGraph) -> Constraints:
-        return overridden(default, graph, self.inputs, self.outputs, self.pins, self.memory)
-
-
-@dataclass(frozen=True, slots=True)
 class _Wanted:
     """The files that are to be written."""
 
     json: Path | None
     plan: Path | None
     problem: Path | None
-
-
-def _demands(function: Callable[..., None]) -> Callable[..., None]:
-    """The options about demands; the function gets them as ``asked``."""
-
-    @functools.wraps(function)
-    def gathered(
-        *args: Any,
-        inputs: tuple[str, ...],
-        outputs: tuple[str, ...],
-        memory: str | None,
-        pins: tuple[str, ...],
-        **rest: Any,
-    ) -> None:
-        if memory is not None:
-            memory_of(memory)
-        asked = _Asked(
-            placement_pairs(inputs, "--input"),
-            placement_pairs(outputs, "--output"),
-            placement_pairs(pins, "--pin", named=True),
-            memory,
-        )
-        function(*args, asked=asked, **rest)
-
-    options = (
-        click.option(
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="[NAME=]PLACEMENT",
-            help="Placement of an input, or of all; `any` demands nothing; repeatable. [default: the model's]",
-        ),
-        click.option("--output", "outputs", multiple=True, metavar="[NAME=]PLACEMENT", help="Likewise of an output."),
-        click.option(
-            "--memory",
-            metavar="none|least|LOW:HIGH",
-            help="Parameters a rank keeps: bytes, or shares of all of them up to 1. [default: the model's]",
-        ),
-        click.option(
-            "--pin",
-            "pins",
-            multiple=True,
-            metavar="NODE=PLACEMENT",
-            help="Placement of a node or parameter, by name or pattern; repeatable.",
-        ),
-    )
-    for option in reversed(options):
-        gathered = option(gathered)
-    return gathered
 
 
 def _seeds(function: Callable[..., None]) -> Callable[..., None]:
@@ -151,9 +98,16 @@ def _seeds(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--cost-model", default="nccl-h100", show_default=True, metavar="NAME|FILE", help="Where prices come from."
 )
-@_demands
+@demand_options
 @click.option(
     "--tie", type=click.Choice(["layers", "none"]), default="layers", show_default=True, help="What is alike."
+)
+@click.option(
+    "--tie-group",
+    "groups",
+    multiple=True,
+    metavar="A,B,…",
+    help="Nodes or parameters, names or patterns, that decide together, in the place of --tie; repeatable.",
 )
 @click.option("--report-tying", is_flag=True, help="Search again with nothing tied; tell what tying costs.")
 @_seeds
@@ -177,8 +131,9 @@ def search(
     solver: str,
     options: tuple[tuple[str, str], ...],
     cost_model: str,
-    asked: _Asked,
+    asked: Asked,
     tie: str,
+    groups: tuple[str, ...],
     report_tying: bool,
     seeding: Seeding,
     effort: Effort,
@@ -191,6 +146,7 @@ def search(
     MODULE:FUNCTION returns a module and its inputs; a placement is one word a mesh dimension, such as S(0)R.
     """
     registry = registry_of(ctx)
+    alike = [split_names(group) for group in groups] or tie
     solver = solver_of(solver, registry)
     # What is misspelt is told before the model is traced.
     solver_options = build_options(registry.solver(solver), pairs_to_mapping(options, "--option"))
@@ -214,7 +170,7 @@ def search(
             solver=solver,
             constraints=constraints,
             cost_model=cost_model,
-            tie=tie,
+            tie=alike,
             params=_observed(effort.params, solver, tell),
             options=solver_options,
             presolve=effort.presolve,
@@ -230,7 +186,7 @@ def search(
         sized: dict[str, Any] = dict(module.sizes)
     else:
         sized = dict(sizes)
-    _write(found, wanted, registry, {"model": model, "sizes": sized, "tie": tie, "cost_model": cost_model})
+    _write(found, wanted, registry, {"model": model, "sizes": sized, "tie": alike, "cost_model": cost_model})
     ctx.exit(exit_code(found.result))
 
 
@@ -273,6 +229,8 @@ def _lines(found: SearchResult) -> Iterator[str]:
     yield ""
     if found.result.evaluation is not None:
         yield from core_words.budget_lines(found.result.evaluation)
+    yield memory_line(found)
+    yield from left_out_lines(found)
     if found.seeding is not None:
         yield from words.seed_lines(found.seeding)
     if found.untied is not None:

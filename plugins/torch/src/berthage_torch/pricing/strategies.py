@@ -55,6 +55,7 @@ class Strategies:
         inputs: ``int8[L, A, D]``: placement wanted of each argument.
         outputs: ``int8[L, O, D]``: placement of each output.
         uneven: How many labels were left out because shards would be uneven where they must not be.
+        empty: How many because some rank would hold nothing; cutting a dimension of one element does not count.
     """
 
     node: Node
@@ -65,6 +66,7 @@ class Strategies:
     inputs: Int8
     outputs: Int8
     uneven: int = 0
+    empty: int = 0
 
     def __len__(self) -> int:
         """Number of labels, L."""
@@ -191,7 +193,10 @@ def combined(
     outputs = np.swapaxes(single.outputs[index], 1, 2)
     filled, even = _sizes_fit(metas, inputs, mesh, single.even[index])
     filled_out, even_out = _sizes_fit(node.outputs, outputs, mesh, single.even[index])
-    possible = filled & filled_out & _commute(inputs) & _commute(outputs)
+    commuting = _commute(inputs) & _commute(outputs)
+    full = filled & filled_out
+    thick = _cuts_more_than_one(metas, inputs) & _cuts_more_than_one(node.outputs, outputs)
+    possible = full & commuting
     keep = np.flatnonzero(possible & even & even_out)
     return Strategies(
         node,
@@ -202,6 +207,7 @@ def combined(
         np.ascontiguousarray(inputs[keep]),
         np.ascontiguousarray(outputs[keep]),
         int(possible.sum()) - len(keep),
+        int((commuting & thick & ~full).sum()),
     )
 
 
@@ -235,6 +241,16 @@ def can_be_placed(meta: TensorMeta, placements: Int8, mesh: Mesh) -> npt.NDArray
     """``bool[L]``: whether a tensor can have these placements ``int8[L, D]``: no empty shard, no mixed reduction."""
     filled, _ = _sizes_fit([meta], placements[:, None], mesh, np.zeros(placements.shape, dtype=np.bool_))
     return filled & _commute(placements[:, None])
+
+
+def _cuts_more_than_one(metas: Sequence[TensorMeta | None], placements: Int8) -> npt.NDArray[np.bool_]:
+    """For each label whether every dimension that is sharded has more than one element."""
+    found = np.ones(len(placements), dtype=np.bool_)
+    for t, meta in enumerate(metas):
+        for d, size in enumerate(meta.shape if meta is not None else ()):
+            if size <= 1:
+                found &= (placements[:, t] != codes.shard(d)).all(axis=1)
+    return found
 
 
 def _commute(placements: Int8) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ from berthage_torch.pricing.pricer import Pricer
 from berthage_torch.tracing.trace_step import trace
 
 from .building import BuiltProblem
-from .constraints import Constraints
+from .constraints import Constraints, PeakMemory
 from .folding import Tie
+from .left_out import LeftOut, left_out
+from .memory import MemoryTimeline, memory_of
 from .seed_report import SeedReport, seed_document
 from .seeding import Seeding, radius_for
 from .solvers import solver_of
@@ -75,6 +78,18 @@ class SearchResult:
     def problem(self) -> PlacementProblem:
         """The problem that was solved."""
         return self.built.problem
+
+    @cached_property
+    def memory(self) -> MemoryTimeline | None:
+        """What a rank holds over time, with the optimizer's state that `Constraints.peak_memory` names, or AdamW's."""
+        peak = self.constraints.peak_memory
+        optimizer = peak.optimizer if isinstance(peak, PeakMemory) else "adamw"
+        return None if self.plan is None else memory_of(self.plan, self.built.graph, optimizer=optimizer)
+
+    @cached_property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Strategies that were not offered because of the sizes of tensors, by operation."""
+        return left_out(self.built.strategies)
 
 
 def run_search(
@@ -136,6 +151,7 @@ def run_search(
         OptionError: ``seed_radius`` is not below the number of mesh dimensions, or another option is wrong.
     """
     registry = registry or load_registry()
+    tie = tie if isinstance(tie, str) else [group if isinstance(group, str) else list(group) for group in tie]
     mesh = mesh_of(mesh)
     prices = cost_model_of(cost_model, registry)
     solver = solver_of(solver, registry)
