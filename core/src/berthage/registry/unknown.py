@@ -9,6 +9,8 @@ from typing import Final
 KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("solver", "berthage-ilp", ("ilp", "ilp-pulp", "ilp-pyomo")),
     ("solver", "berthage-lp", ("lp",)),
+    ("solver", "berthage-exact", ("exact",)),
+    ("solver", "berthage-toulbar2", ("toulbar2",)),
     ("solver", "berthage-trws", ("trws",)),
     (
         "reduction",

@@ -15,7 +15,7 @@ from berthage_trws import RowPrices
 from .state import MOST_RATE, Floats, Ints
 
 if TYPE_CHECKING:
-    from berthage.problem.budgets import IntervalBudget, LinearBudget
+    from berthage.problem import IntervalBudget, LinearBudget
 
 MOST_USE = 2.0**60
 FLOAT_USE = 2.0**52
