@@ -176,14 +176,15 @@ def test_the_format_of_the_guide_reads(kinds: Registry, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kinds")
-def test_the_reduction_and_the_format_of_the_guide_pass_the_kit(tmp_path: Path) -> None:
+def test_the_reduction_the_format_and_the_seeder_of_the_guide_pass_the_kit(tmp_path: Path) -> None:
     (tmp_path / "test_kinds.py").write_text(
-        "import berthage_kinds.format, berthage_kinds.reduction\n"
+        "import berthage_kinds.format, berthage_kinds.reduction, berthage_kinds.seeder\n"
         "from berthage import Registry\n"
-        "from berthage.testing import format_conformance, reduction_conformance\n"
-        "registry = Registry([berthage_kinds.format, berthage_kinds.reduction])\n"
+        "from berthage.testing import format_conformance, reduction_conformance, seeder_conformance\n"
+        "registry = Registry([berthage_kinds.format, berthage_kinds.reduction, berthage_kinds.seeder])\n"
         "TestFinite = reduction_conformance('finite', registry=registry, max_examples=20)\n"
         "TestRows = format_conformance('rows', registry=registry)\n"
+        "TestCheapest = seeder_conformance('cheapest', registry=registry)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kinds.py"],

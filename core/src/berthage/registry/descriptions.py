@@ -157,7 +157,7 @@ class ReductionInfo(Info):
 
 @dataclass(frozen=True, slots=True)
 class SeederInfo(Info):
-    """A seeder: ``target()`` makes an object that proposes starting assignments of a problem."""
+    """A seeder: ``target()`` makes an object with ``seed(problem, params, options, registry) -> Seed``."""
 
 
 @dataclass(frozen=True, slots=True)

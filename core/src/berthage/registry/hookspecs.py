@@ -101,7 +101,16 @@ def berthage_formats() -> Sequence[FormatInfo]:
 
 @hookspec
 def berthage_seeders() -> Sequence[SeederInfo]:
-    """Seeders: ways to propose an assignment to start from."""
+    """Seeders: ways to propose where to search.
+
+    ``target()`` makes a fresh object for every seed, with one method::
+
+        def seed(self, problem, params, options, registry) -> Seed
+
+    ``params`` are those of a solve, ``options`` as for solvers; other solvers are looked up in
+    ``registry``. `berthage.seeding` has `Seed`, and what is done with one. A problem that the seeder
+    cannot say anything about raises :class:`berthage.UnsupportedProblemError`.
+    """
     raise NotImplementedError
 
 
