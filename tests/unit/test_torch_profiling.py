@@ -60,7 +60,7 @@ def test_lists_stand_for_every_combination(tmp_path: Path) -> None:
         ("dp=4,tp=16", {"layers": 2, "batch": 32}),
     ]
     assert [row.gap for row in rows] == [0.5] * 4 + [0, 0]
-    assert [row.seed_radius for row in rows] == [None] * 4 + [0, 0]
+    assert [row.seed_radius for row in rows] == [2] * 4 + [0, 0]
     assert len({row.key for row in rows}) == 6
     assert rows[4].question == rows[5].question
     assert len({row.question for row in rows}) == 5

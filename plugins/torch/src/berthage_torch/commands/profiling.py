@@ -131,7 +131,7 @@ def _outcome(record: Mapping[str, Any]) -> str:
 
 def _table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The summary for people."""
-    header = ["row", "status", "objective us", "gap", "above best", "variables"]
+    header = ["row", "status", "objective us", "gap", "above best", "coverage", "hash", "variables"]
     header += ["trace", "to problem", "presolve+solve", "total CPU s", "peak GiB"]
     body = [header]
     for line in lines:
@@ -150,6 +150,8 @@ def _table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"{line['objective']:,.2f}",
                 words.gap(line["gap"]) if line["gap"] is not None else "-",
                 words.gap(line["excess"]) if line["excess"] is not None else "-",
+                words.gap(line["coverage"]) if line["coverage"] is not None else "-",
+                line["placement_hash"][:8],
                 str(line["variables"]),
                 cpu("trace"),
                 cpu("enumerate", "price", "build"),

@@ -48,9 +48,9 @@ def measure(row: Row, *, detailed: bool = False) -> dict[str, Any]:
 
     def constraints(graph: Any, mesh: Any) -> Constraints:
         own = default_constraints(module, graph, mesh) if isinstance(module, ModelSpec) else Constraints()
-        return overridden(own, graph, row.inputs, row.outputs, row.pins, row.memory)
+        asked = overridden(own, graph, row.inputs, row.outputs, row.pins, row.memory)
+        return asked if row.peak_memory is None else dataclasses.replace(asked, peak_memory=row.peak_memory)
 
-    settings: dict[str, Any] = {"seed_radius": row.seed_radius}
     found = run_search(
         module,
         inputs,
@@ -62,9 +62,10 @@ def measure(row: Row, *, detailed: bool = False) -> dict[str, Any]:
         params=SolveParams(time_limit=row.time_limit, gap=row.gap, seed=row.seed, threads=row.threads),
         options=dict(row.options) or None,
         presolve=row.presolve,
+        seed_radius=row.seed_radius,
+        seed_mode=row.seed_mode,
         repeat_layers=row.repeat_layers,
         registry=load_registry(),
-        **settings,
     )
     sizes = module.sizes if isinstance(module, ModelSpec) else row.sizes
     asked = {"model": row.model, "sizes": dict(sizes), "tie": row.tie, "cost_model": row.cost_model}

@@ -21,8 +21,8 @@ __all__ = ["FORMAT_VERSION", "is_ok", "load_record", "make_record", "summaries",
 FORMAT: Final = "berthage-profile"
 FORMAT_VERSION: Final = 1
 _PHASES: Final = (
-    "import", "trace", "enumerate", "price", "build", "presolve", "compile", "solve", "plan", "unattributed", "total",
-    "process",
+    "import", "trace", "seed", "restrict", "enumerate", "price", "build", "presolve", "compile", "solve", "bound",
+    "plan", "unattributed", "total", "process",
 )  # fmt: skip
 
 
@@ -131,6 +131,8 @@ def summaries(rows: Iterable[Row], records: Mapping[str, Mapping[str, Any]]) -> 
         line |= {name: record.get(name) for name in ("objective", "bound", "gap")}
         ok = is_ok(record)
         line["excess"] = float(record["objective"]) / best[row.question] - 1.0 if ok and best[row.question] else None
+        seeding = record.get("seeding") or {}
+        line |= {name: seeding.get(name) for name in ("coverage", "lost_at_most")}
         line |= {name: record.get(name) for name in ("placement_hash", "nodes", "variables", "peak_rss_bytes")}
         timings = record.get("timings") or {}
         line |= {f"{phase}_cpu": timings.get(phase, {}).get("cpu") for phase in _PHASES}

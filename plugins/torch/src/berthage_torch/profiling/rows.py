@@ -44,7 +44,9 @@ class Row:
         pins: Placements of nodes and parameters.
         memory: ``"none"``, ``"least"`` or ``"LOW:HIGH"``; None keeps what the model brings.
         tie: ``"layers"`` or ``"none"``.
-        seed_radius: How far from a seed a placement may be; None searches all.
+        peak_memory: Bytes that a rank has at most at any time, or a share of the device's; None without limit.
+        seed_radius: How far from a seed a placement may be, on meshes where that is done; 0 searches all.
+        seed_mode: ``"restrict"`` or ``"warm"``.
         time_limit: Wall seconds that the solver has; None without limit.
         gap: Relative gap that is enough.
         seed: Seed of everything random.
@@ -67,7 +69,9 @@ class Row:
     pins: Mapping[str, str] = field(default_factory=_nothing, metadata=_is(dict))
     memory: str | None = field(default=None, metadata=_is(str))
     tie: str = field(default="layers", metadata=_is(str))
-    seed_radius: int | None = field(default=None, metadata=_is(int))
+    peak_memory: float | None = field(default=None, metadata=_is(int, float))
+    seed_radius: int = field(default=2, metadata=_is(int))
+    seed_mode: str = field(default="restrict", metadata=_is(str))
     time_limit: float | None = field(default=None, metadata=_is(int, float))
     gap: float = field(default=0.0, metadata=_is(int, float))
     seed: int = field(default=0, metadata=_is(int))
@@ -91,7 +95,7 @@ class Row:
     @property
     def question(self) -> str:
         """A digest of what decides the best objective there is: rows that share it can be compared."""
-        asked = ("model", "mesh", "sizes", "cost_model", "inputs", "outputs", "pins", "memory", "tie")
+        asked = ("model", "mesh", "sizes", "cost_model", "inputs", "outputs", "pins", "memory", "peak_memory", "tie")
         told = {name: value for name, value in self.configuration.items() if name in asked}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -129,7 +133,7 @@ def row_of(given: Mapping[str, Any]) -> Row:
     row = Row(**frozen)
     if row.tie not in ("layers", "none"):
         raise InvalidProblemError(f"{what}: tie is 'layers' or 'none', not {row.tie!r}")
-    for name in ("wall_limit", "repetitions", "threads", "time_limit"):
+    for name in ("wall_limit", "repetitions", "threads", "time_limit", "peak_memory"):
         value = getattr(row, name)
         if value is not None and not value > 0:
             raise InvalidProblemError(f"{what}: {name} is positive, not {value!r}")
