@@ -92,10 +92,11 @@ class TrwsLazy:
             outcome = Trws().solve(problem, params, options, context)
             return replace(outcome, stats={**outcome.stats, **_calls(problem)})
         search.stats |= _calls(problem)
-        if limit is not None:
-            best = context.best_objective
-            could = 0.0 if best is None or search.proved else max(float(best) - search.bound, 0.0)
-            search.stats |= {"candidates": limit, "limit_could_cost": could}
+        could = 0.0
+        if limit is not None and not search.proved and context.best_objective is not None:
+            could = max(float(context.best_objective) - search.bound, 0.0)
+        search.stats["candidates"] = limit or int(lowered.num_labels.max(initial=0))
+        search.stats["limit_could_cost"] = could
         return search_outcome(search)
 
 
