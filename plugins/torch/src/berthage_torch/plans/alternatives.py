@@ -19,6 +19,7 @@ from berthage_torch.searching.demands import placement_of
 from .assigning import Followers, labels_of
 from .comparing import Change
 from .explaining import Alternative
+from .nearest import nearest
 from .placed import PlannedNode
 from .plan import Plan
 from .planning import plan_at
@@ -179,7 +180,9 @@ class Alternatives:
             presolve=settings.presolve,
             registry=self._registry,
         )
-        return result, None if result.assignment is None else derived.lift(result.assignment)
+        if result.assignment is None:
+            return result, None
+        return result, nearest(self.built.problem, derived.lift(result.assignment), self.x, self.variable)
 
 
 def _check(plan: Plan, built: BuiltProblem) -> None:
