@@ -13,8 +13,7 @@ import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor
-from torch_parallel import compare, distance, on_one, part, whole
+from torch_parallel import compare, distance, part, whole
 
 from berthage_torch import ApplyError, MixedPrecision, Plan, apply_plan
 from berthage_torch.models.zoo import build
@@ -190,4 +189,11 @@ def errors(plan: Plan, sizes: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-__all__ = ["DTensor", "compare_all", "errors", "feature_step", "features", "from_meta", "on_one", "zoo"]
+def everything(cases: Sequence[Case], feature: Plan, plan: Plan, other: Plan, sizes: Any, folder: str) -> Any:
+    """All of the above, on the same ranks."""
+    return {
+        "steps": compare_all(cases),
+        "features": feature_step(feature),
+        "meta": from_meta(plan, other, sizes, folder),
+        "errors": errors(plan, sizes),
+    }

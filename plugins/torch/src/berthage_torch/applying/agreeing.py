@@ -31,31 +31,40 @@ class Council:
         if self._many > 1:
             self._group = dist.new_group(ranks, timeout=PATIENCE, backend="gloo", use_local_synchronization=True)
 
-    def agree(self, value: int, trouble: str) -> None:
+    def agree(self, value: int, trouble: str, about: str, expected: str) -> None:
         """Compare a value over all ranks.
 
         Args:
-            value: The same on every rank if all is well.
+            value: The batch size, the same on every rank if all is well.
+            about: What this rank has of the inputs.
+            expected: What it has at the plan's sizes.
             trouble: What is wrong on this rank; "" when nothing is.
 
         Raises:
             ApplyError: On every rank, when something is wrong on any, or values differ.
         """
-        told: list[Any] = [(value, trouble)]
+        mine = (value, trouble, about)
+        told: list[Any] = [mine]
         if self._many > 1:
             told = [None] * self._many
             try:
-                dist.all_gather_object(told, (value, trouble), group=self._group)
+                dist.all_gather_object(told, mine, group=self._group)
             except RuntimeError as error:
                 raise ApplyError(
                     f"{trouble or 'sizes changed on this rank'}; the other ranks did not answer ({str(error)[:200]})"
                 ) from error
-        wrong: dict[str, list[str]] = {}
-        for rank, (_, text) in enumerate(told):
-            if text:
-                wrong.setdefault(text, []).append(str(rank))
+        wrong = _by_rank([text for _, text, _ in told])
         if wrong:
-            raise ApplyError("; ".join(f"rank {', '.join(ranks)}: {text}" for text, ranks in list(wrong.items())[:4]))
-        if len({found for found, _ in told}) > 1:
-            values = ", ".join(f"{found} on rank {rank}" for rank, (found, _) in enumerate(told))
-            raise ApplyError(f"the ranks were called with parts of batches of different sizes: {values}")
+            raise ApplyError(wrong)
+        if len({found for found, _, _ in told}) > 1:
+            have = _by_rank([f"{text} of a batch of {found}" for found, _, text in told])
+            raise ApplyError(f"the ranks hold parts of different batches: {have}; here the plan expects {expected}")
+
+
+def _by_rank(texts: list[str]) -> str:
+    """What is told, and by which ranks; of many different things the first four."""
+    found: dict[str, list[str]] = {}
+    for rank, text in enumerate(texts):
+        if text:
+            found.setdefault(text, []).append(str(rank))
+    return "; ".join(f"rank {', '.join(ranks)}: {text}" for text, ranks in list(found.items())[:4])

@@ -145,7 +145,9 @@ class Steps:
                     "torch.compile, or apply the plan to inputs of these sizes"
                 )
             return ready
-        self._council.agree(batch, wrong)
+        about = ", ".join(f"{one.name} {list(shape)}" for one, shape in zip(like.lowered.inputs, shapes, strict=False))
+        expected = ", ".join(f"{one.name} {list(one.shape)}" for one in self.first().inputs)
+        self._council.agree(batch, wrong, about, expected)
         if ready is None:
             graph = self._trace(self._at_batch(batch), training)
             check_nodes(self.plan, graph)
