@@ -63,3 +63,11 @@ def test_a_placement_that_the_tensor_has_not_is_refused() -> None:
     states = parse("S(3)RR")[None]
     with pytest.raises(InvalidProblemError, match="no placement of a tensor"):
         cost_model("nccl-h100").redistribution(MESH, (4096,), 4, states, states)
+
+
+def test_a_change_on_a_mesh_dimension_of_one_rank_is_a_change() -> None:
+    model, mesh = cost_model("nccl-h100"), Mesh.parse("a=1,b=4")
+    sources, targets = np.stack([parse("RR"), parse("S(0)R")]), parse("RR")[None]
+    oracle = model.redistribution(mesh, (64, 96), 2, sources, targets)
+    assert oracle.price(np.arange(2), np.zeros(2, int)).tolist() == [0.0, model.transition_us]
+    assert oracle.lower_bound(np.arange(2), np.zeros(2, int)).tolist() == [0.0, model.transition_us]

@@ -219,7 +219,9 @@ class CostModel:
         """
         table, wide = self._table(mesh, shape, itemsize, sources, targets)
         tensor = f"{self.key} {mesh.sizes} {tuple(shape)} {itemsize}"
-        return Redistribution(table, sources[:, wide], targets[:, wide], contiguous, self.transition_us, tensor)
+        changed = (sources[:, None] != targets[None]).any(axis=2)
+        places = sources[:, wide], targets[:, wide]
+        return Redistribution(table, *places, changed, contiguous, self.transition_us, tensor)
 
     @property
     def runs(self) -> int:

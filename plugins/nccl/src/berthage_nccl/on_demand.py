@@ -20,8 +20,9 @@ class Redistribution:
 
     Args:
         table: Shortest paths of the tensor.
-        sources: Placement codes, ``int8[S, D]``.
-        targets: Placement codes, ``int8[T, D]``.
+        sources: Placement codes, ``int8[S, D]``, on the mesh dimensions of ``table``.
+        targets: Placement codes, ``int8[T, D]``, likewise.
+        changed: ``bool[S, T]``: whether anything changes, mesh dimensions of one rank included.
         contiguous: Whether the local tensors are contiguous to begin with.
         transition_us: Added for any change.
         tensor: What the prices depend on apart from the placements.
@@ -32,11 +33,13 @@ class Redistribution:
         table: PathTable,
         sources: npt.NDArray[np.int8],
         targets: npt.NDArray[np.int8],
+        changed: npt.NDArray[np.bool_],
         contiguous: bool,
         transition_us: float,
         tensor: str,
     ) -> None:
         self._table, self._contiguous, self._transition_us = table, contiguous, transition_us
+        self._changed = changed
         self._sources, self._targets = table.lattice.index(sources), table.lattice.index(targets)
         self._bounds: Floats | None = None
         text = f"{tensor} {contiguous} {transition_us} {sources.shape}"
@@ -59,16 +62,12 @@ class Redistribution:
 
     def price(self, rows: Ints, cols: Ints) -> Floats:
         """Microseconds from source ``rows[i]`` to target ``cols[i]``; inf where impossible."""
-        sources, targets = self._sources[rows], self._targets[cols]
-        us = self._table.pairs(sources, targets, self._contiguous)
-        return np.asarray(us + self._changed(sources, targets), dtype=np.float64)
+        us = self._table.pairs(self._sources[rows], self._targets[cols], self._contiguous)
+        return np.asarray(us + np.where(self._changed[rows, cols], self._transition_us, 0.0), dtype=np.float64)
 
     def lower_bound(self, rows: Ints, cols: Ints) -> Floats:
         """Bounds of the same: by what each mesh dimension must pay, and by distances to landmarks."""
         if self._bounds is None:
             bounds = self._table.bounds(self._sources, self._targets)
-            self._bounds = bounds + self._changed(self._sources[:, None], self._targets[None])
+            self._bounds = bounds + np.where(self._changed, self._transition_us, 0.0)
         return self._bounds[rows, cols]
-
-    def _changed(self, sources: Ints, targets: Ints) -> Floats:
-        return np.where(sources != targets, self._transition_us, 0.0)
