@@ -77,13 +77,19 @@ KINDS: dict[int, tuple[str, tuple[str, ...]]] = {
     ),
     9: (
         "mesh dimensions that were decided one by one all chose data parallelism",
-        ("unit/test_torch_building.py::test_wide_layers_and_few_tokens_make_tensor_parallelism",),
+        (
+            "unit/test_torch_building.py::test_wide_layers_and_few_tokens_make_tensor_parallelism",
+            "integration/test_split_search.py"
+            "::test_dimensions_decoupled_choose_data_parallelism_and_a_radius_recovers_the_joint_optimum",
+            "integration/test_split_search.py::test_radius_zero_is_not_called_optimal_for_the_whole",
+        ),
     ),
     10: (
         "gradients of a region had the placements of its arguments",
         (
             "unit/test_torch_trace.py::test_gradients_of_replicated_inputs_of_a_region_are_partial_sums",
             "unit/test_torch_trace.py::test_the_rule_for_gradients",
+            "unit/test_torch_apply.py::test_gradients_of_experts",
         ),
     ),
     11: (
@@ -117,11 +123,17 @@ KINDS: dict[int, tuple[str, tuple[str, ...]]] = {
     ),
     15: (
         "a fractional relaxation was taken for a plan",
-        (f"{HERE}::test_a_fractional_relaxation_is_a_bound_and_no_plan",),
+        (
+            f"{HERE}::test_a_fractional_relaxation_is_a_bound_and_no_plan",
+            "unit/test_torch_autoparallel.py::TestSolvers::test_a_fractional_relaxation_points_to_the_exact_solver",
+        ),
     ),
     16: (
         "choices were cut away in the order of their indices",
-        (f"{HERE}::test_no_strategy_is_cut_away_on_three_mesh_dimensions",),
+        (
+            f"{HERE}::test_no_strategy_is_cut_away_on_three_mesh_dimensions",
+            "integration/test_split_search.py::test_radius_one_on_one_layer_of_a_llama",
+        ),
     ),
 }
 
