@@ -10,6 +10,7 @@ import pytest
 import berthage
 from berthage import Registry, load_registry
 from berthage.registry import describe_options, hookspecs
+from berthage_torch.profiling.rows import FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -81,6 +82,12 @@ def test_every_option_of_search_is_described(registry: Registry) -> None:
     options = {name for name in written if name.startswith("--")}
     assert len(options) > 15
     assert {name for name in options if f"`{name}" not in page("search.md")} == set()
+
+
+def test_every_option_of_profile_and_every_key_of_its_rows_are_described(registry: Registry) -> None:
+    options = {o for parameter in registry.load_command("profile").params for o in parameter.opts if o.startswith("--")}
+    assert {name for name in options if f"`{name}" not in page("profiling.md")} == set()
+    assert {name for name in FIELDS if f"`{name}`" not in page("profiling.md")} == set()
 
 
 @pytest.mark.parametrize("name", ["explain", "diff", "reprice"])
