@@ -208,10 +208,44 @@ def test_price_of_a_product() -> None:
         ["--gemm", "a"],
         ["--collective", "all-gather"],
         ["--collective", "all-gather", "--bytes", "x"],
+        ["--collective", "all-gather", "--bytes", "8", "--dtype", "bf16"],
+        ["--collective", "all-gather", "--bytes", "8", "--mesh", "dp=3,tp=8"],
+        ["--collective", "all-gather", "--bytes", "8", "--mesh", "8", "--nodes", "2"],
+        ["--collective", "all-gather", "--bytes", "8", "--dim", "dp"],
+        ["--gemm", "1,2,3,4", "--net", "ib"],
+        ["--gemm", "1,2,3,4", "--bytes", "8"],
     ],
 )
 def test_bad_usage(arguments: list[str]) -> None:
     assert CliRunner().invoke(price, arguments).exit_code == 2
+
+
+def test_a_mesh_dimension_is_priced_on_what_it_spans() -> None:
+    def ask(*where: str) -> dict[str, object]:
+        arguments = ["--collective", "all-reduce", "--bytes", "1000000", "--json", *where]
+        done = CliRunner().invoke(price, arguments)
+        assert done.exit_code == 0, done.output
+        found: dict[str, object] = json.loads(done.output)
+        return found
+
+    inside, across = ask("--mesh", "a=3,b=8", "--dim", "b"), ask("--mesh", "a=3,b=8", "--dim", "a")
+    assert (inside["nodes"], inside["ranks"]) == (1, 8)
+    assert across["us"] == ask("--nodes", "3", "--gpus-per-node", "1")["us"]
+    straddling = ask("--mesh", "12")
+    assert (straddling["nodes"], straddling["gpus_per_node"], straddling["ranks"]) == (2, 4, 12)
+
+
+def test_a_product_says_how_it_runs_and_where_its_price_is_from() -> None:
+    model = cost_model("nccl-b200")
+    found = model.explain_gemm(1, 3072, 1408, 65536, "bf16")
+    assert found.total_us == model.gemm(1, 3072, 1408, 65536, "bf16")
+    assert found.total_us >= found.launch_us + max(found.cores_us, found.memory_us)
+    assert found.waves >= 1
+    assert "extrapolated" in found.source
+    assert model.explain_gemm(1, 64, 64, 64, "int8").source.startswith("as bf16")
+    done = CliRunner().invoke(price, ["--gemm", "1,64,64,65536", "--cost-model", "nccl-b200"])
+    assert "K in 8 parts" in done.output
+    assert "extrapolated" in done.output
 
 
 def test_a_profile_file_is_a_cost_model(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from berthage_nccl.lattice import Move
     from berthage_nccl.mesh import DimFabric, Mesh
     from berthage_nccl.model import CostModel, cost_model, fabric
+    from berthage_nccl.products import ProductChoice
     from berthage_nccl.profile import Profile, known_profiles, load_profile
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "DimFabric",
     "Mesh",
     "Move",
+    "ProductChoice",
     "Profile",
     "cost_model",
     "fabric",
@@ -34,6 +36,7 @@ _HOME: Final = MappingProxyType(
         "DimFabric": "berthage_nccl.mesh",
         "Mesh": "berthage_nccl.mesh",
         "Move": "berthage_nccl.lattice",
+        "ProductChoice": "berthage_nccl.products",
         "Profile": "berthage_nccl.profile",
         "cost_model": "berthage_nccl.model",
         "fabric": "berthage_nccl.model",

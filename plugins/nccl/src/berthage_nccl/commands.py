@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from berthage_nccl.fit.accuracy import ErrorRow, errors, table
 from berthage_nccl.fit.build import Fitted, fit_profile, fold_errors
 from berthage_nccl.fit.measurements import Context, read_measurements
 from berthage_nccl.fit.write import to_toml
-from berthage_nccl.mesh import DimFabric
+from berthage_nccl.mesh import DimFabric, Mesh
 from berthage_nccl.model import CostModel, cost_model
 from berthage_nccl.profile import COLLECTIVES
 
@@ -43,8 +43,7 @@ def _model(ctx: click.Context, name: str, net: str | None, source: str | None) -
         try:
             model = registry.create_cost_model(name)
         except UnknownNameError as error:
-            known = ", ".join(info.name for info in registry.cost_models)
-            raise UnknownNameError(f"{error} (known: {known}; or a .toml or .json profile)") from error
+            raise UnknownNameError(f"{error}; or give a .toml or .json profile") from error
     if net is not None:
         model = model.with_network(net)
     if source is not None:
@@ -59,13 +58,15 @@ def _emit(document: dict[str, Any]) -> None:
 @click.command()
 @click.option("--cost-model", "model_name", metavar="NAME|FILE", default="nccl-h100", show_default=True, help="Which.")
 @click.option("--collective", type=click.Choice(COLLECTIVES), help="Price this collective.")
-@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Nodes it spans.")
-@click.option("--gpus-per-node", type=click.IntRange(min=1), metavar="G", help="Its ranks on each node.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes it spans. [default: 1]")
+@click.option("--gpus-per-node", type=click.IntRange(min=1), metavar="G", help="Its ranks on each. [default: all]")
+@click.option("--mesh", metavar="NAME=SIZE,…", help="Instead of the two: a mesh, whose dimension --dim it spans.")
+@click.option("--dim", metavar="NAME", help="Which dimension of --mesh.")
 @click.option("--net", metavar="|".join(_NETWORKS), help="Network between nodes. [default: the profile's]")
 @click.option("--source", metavar="NAME", help="Prefer the curves of one source. [default: mixed by rows]")
 @click.option("--bytes", "sizes", metavar="B1,B2,…", help="Sizes as nccl-tests counts them.")
 @click.option("--gemm", metavar="B,M,N,K", help="Price B matrix products (M, K) x (K, N).")
-@click.option("--dtype", default="bf16", show_default=True, metavar="TYPE", help="Of the matrix product.")
+@click.option("--dtype", metavar="TYPE", help="Of the matrix product. [default: bf16]")
 @click.option("--json", "as_json", is_flag=True, help="Strict JSON.")
 @click.pass_context
 def price(
@@ -73,13 +74,15 @@ def price(
     /,
     model_name: str,
     collective: str | None,
-    nodes: int,
+    nodes: int | None,
     gpus_per_node: int | None,
+    mesh: str | None,
+    dim: str | None,
     net: str | None,
     source: str | None,
     sizes: str | None,
     gemm: str | None,
-    dtype: str,
+    dtype: str | None,
     as_json: bool,
 ) -> None:
     """Price a collective or a matrix product, in microseconds.
@@ -89,18 +92,42 @@ def price(
     """
     if (collective is None) == (gemm is None):
         raise click.UsageError("give either --collective or --gemm")
-    model = _model(ctx, model_name, net, source)
+    place: dict[str, object] = {"--nodes": nodes, "--gpus-per-node": gpus_per_node}
     if gemm is not None:
-        _price_gemm(model, gemm, dtype, as_json)
+        rest = {"--mesh": mesh, "--dim": dim, "--net": net, "--source": source, "--bytes": sizes}
+        _refuse("--gemm", place | rest)
+        _price_gemm(_model(ctx, model_name, None, None), gemm, dtype or "bf16", as_json)
         return
     assert collective is not None  # one of the two is given
+    _refuse("--collective", {"--dtype": dtype})
     if sizes is None:
         raise click.UsageError("--collective needs --bytes")
-    fabric = DimFabric.uniform(nodes, gpus_per_node or model.profile.node.gpus)
+    model = _model(ctx, model_name, net, source)
+    if mesh is not None:
+        _refuse("--mesh", place)
+        fabric = _fabric_on(model, Mesh.parse(mesh), dim)
+    else:
+        _refuse("--collective without --mesh", {"--dim": dim})
+        fabric = DimFabric.uniform(nodes or 1, gpus_per_node or model.profile.node.gpus)
     if fabric.ranks_per_node > model.profile.node.gpus:
         have = model.profile.node.gpus
         raise InvalidProblemError(f"{model.name}: a node has {have} GPUs, not {fabric.ranks_per_node}")
     _price_collective(model, collective, fabric, _numbers(sizes, "--bytes"), as_json)
+
+
+def _refuse(what: str, given: Mapping[str, object]) -> None:
+    extra = [name for name, value in given.items() if value is not None]
+    if extra:
+        raise click.UsageError(f"{what} takes no {' and no '.join(extra)}")
+
+
+def _fabric_on(model: CostModel, mesh: Mesh, dim: str | None) -> DimFabric:
+    """What a mesh dimension spans; the only one needs no name."""
+    if dim is None and len(mesh.names) == 1:
+        dim = mesh.names[0]
+    if dim not in mesh.names:
+        raise click.UsageError(f"--dim is one of {', '.join(mesh.names)}")
+    return model.fabric(mesh)[mesh.names.index(dim)]
 
 
 def _price_gemm(model: CostModel, gemm: str, dtype: str, as_json: bool) -> None:
@@ -108,11 +135,16 @@ def _price_gemm(model: CostModel, gemm: str, dtype: str, as_json: bool) -> None:
     if len(shape) != 4:
         raise click.UsageError(f"--gemm takes four numbers B,M,N,K, not {gemm!r}")
     batch, m, n, k = shape
-    us = model.gemm(batch, m, n, k, dtype)
+    found = model.explain_gemm(batch, m, n, k, dtype)
     if as_json:
-        _emit({"format_version": 1, "cost_model": model.name, "gemm": shape, "dtype": dtype, "us": us})
-    else:
-        click.echo(f"{us:.3f} us")
+        asked = {"format_version": 1, "cost_model": model.name, "gemm": shape, "dtype": dtype, "us": found.total_us}
+        _emit(asked | dataclasses.asdict(found))
+        return
+    click.echo(f"{found.total_us:.3f} us")
+    cut = f", K in {found.parts} parts" if found.parts > 1 else ""
+    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.rows} x {found.columns} tiles{cut}"
+    click.echo(f"launch {found.launch_us:.2f}, cores {found.cores_us:.2f} ({waves}), memory {found.memory_us:.2f}")
+    click.echo(f"source: {found.source}")
 
 
 def _price_collective(model: CostModel, kind: str, fabric: DimFabric, sizes: Sequence[int], as_json: bool) -> None:
@@ -134,7 +166,11 @@ def _price_collective(model: CostModel, kind: str, fabric: DimFabric, sizes: Seq
             }
         )
         return
-    where = f"{fabric.nodes} x {fabric.ranks_per_node} ranks" + (f" over {network}" if network else "")
+    even = fabric.nodes * fabric.ranks_per_node == fabric.ranks
+    spans = (
+        f"{fabric.nodes} x {fabric.ranks_per_node} ranks" if even else f"{fabric.ranks} ranks on {fabric.nodes} nodes"
+    )
+    where = spans + (f" over {network}" if network else "")
     click.echo(f"{kind} on {where}, {model.name}; bytes as nccl-tests counts its size")
     click.echo(f"{'bytes':>14} {'us':>12} {'latency':>10} {'bandwidth':>12}  algorithm")
     for size, row in rows:

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from berthage import InvalidProblemError
-from berthage_nccl.products import join, memory_us, product_us, tile
+from berthage_nccl.products import ProductChoice, explain, join, memory_us, product_us, tile
 from berthage_nccl.profile import GemmFit, Profile
 
-__all__ = ["DTYPES", "compute_us", "dtype_bytes", "dtype_key", "output_bytes", "products_us"]
+__all__ = ["DTYPES", "compute_us", "dtype_bytes", "dtype_key", "explain_product", "output_bytes", "products_us"]
 
 DTYPES: Final = MappingProxyType(
     {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "f8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -70,13 +70,27 @@ def output_bytes(dtype: str) -> int:
 
 def products_us(profile: Profile, shapes: npt.ArrayLike, dtype: str) -> npt.NDArray[np.float64]:
     """Microseconds of matrix products; see :meth:`berthage_nccl.CostModel.products`."""
+    sizes = _checked(shapes)
+    _, peak, fit = _rates(profile, dtype_key(dtype))
+    work = tile(sizes, dtype_bytes(dtype), output_bytes(dtype), profile.device.sms)
+    return product_us(fit, peak, profile.device, work)
+
+
+def explain_product(profile: Profile, shape: tuple[int, int, int, int], dtype: str) -> ProductChoice:
+    """The price of one matrix product and how it would run; raises as :func:`products_us`."""
+    sizes = _checked(shape)
+    key, peak, fit = _rates(profile, dtype_key(dtype))
+    work = tile(sizes, dtype_bytes(dtype), output_bytes(dtype), profile.device.sms)
+    source = fit.source if fit.dtype == key else f"as {fit.dtype}: {fit.source}"
+    return explain(fit, peak, profile.device, work, f"{source} [extrapolated]" if fit.extrapolated else source)
+
+
+def _checked(shapes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     sizes = np.asarray(shapes, dtype=np.float64)
     if sizes.shape[-1:] != (4,) or np.any(~np.isfinite(sizes)) or np.any(sizes < 1):
         wrong = "B,M,N,K must be four numbers of at least 1"
         raise InvalidProblemError(f"{wrong}, not {','.join(f'{size:g}' for size in sizes.ravel()[:4])}")
-    key, peak, fit = _rates(profile, dtype_key(dtype))
-    work = tile(sizes, dtype_bytes(key), output_bytes(key), profile.device.sms)
-    return product_us(fit, peak, profile.device, work)
+    return sizes
 
 
 def compute_us(
@@ -121,9 +135,9 @@ def _rates(profile: Profile, key: str) -> tuple[str, float, GemmFit]:
 
 
 def _fit(profile: Profile, key: str) -> GemmFit:
-    """The fit of a dtype, or that of the nearest one: 16-bit floats share theirs, the rest take f32's."""
+    """The fit of a dtype, or that of another one: bf16's is the best founded."""
     fits = {fit.dtype: fit for fit in profile.gemms}
-    for name in (key, *(("bf16", "f16") if key in ("bf16", "f16") else ()), "f32", "bf16"):
+    for name in (key, "bf16", "f16", "f32"):
         if name in fits:
             return fits[name]
     raise InvalidProblemError(f"profile {profile.name} has no fitted matrix products")

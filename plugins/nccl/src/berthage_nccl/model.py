@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from berthage import InvalidProblemError
 from berthage_nccl.collectives import CollectiveChoice, FabricPrices
-from berthage_nccl.compute import compute_us, products_us
+from berthage_nccl.compute import compute_us, explain_product, products_us
 from berthage_nccl.lattice import Move, PathTable
 from berthage_nccl.mesh import DimFabric, Mesh, fabric_of
 from berthage_nccl.moves import Lattice, Pricer
 from berthage_nccl.on_demand import Redistribution
 from berthage_nccl.placements import PARTIAL_MIN, PARTIAL_SUM, REPLICATE, shard
+from berthage_nccl.products import ProductChoice
 from berthage_nccl.profile import Profile, load_profile
 
 __all__ = ["CostModel", "cost_model", "fabric"]
@@ -160,6 +161,10 @@ class CostModel:
     def gemm(self, batch: int, m: int, n: int, k: int, dtype: str) -> float:
         """Microseconds of ``batch`` products (m, k) x (k, n); raises as :meth:`products`."""
         return float(self.products((batch, m, n, k), dtype))
+
+    def explain_gemm(self, batch: int, m: int, n: int, k: int, dtype: str) -> ProductChoice:
+        """The price of one matrix product with its tiling, its parts and their source; raises as :meth:`products`."""
+        return explain_product(self.profile, (batch, m, n, k), dtype)
 
     def copy(self, bytes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Microseconds of a local copy that reads and writes ``bytes`` in all; nothing costs nothing."""

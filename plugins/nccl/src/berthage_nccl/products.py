@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from berthage_nccl.profile import Device, GemmFit
 
-__all__ = ["Tiling", "join", "memory_us", "product_us", "tile"]
+__all__ = ["ProductChoice", "Tiling", "explain", "join", "memory_us", "product_us", "tile"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,6 +37,33 @@ _SHORTEST: Final = 256.0  # no part of K is shorter: the pipeline would be all f
 _SUM_BYTES: Final = 4  # partial sums are float32
 _CACHE_SHARE: Final = 0.4  # what a byte from the cache costs in the memory term: L2 is 2.5 times as fast as HBM
 _STEEP: Final = 4.0  # the slower kernel is gone at twice the depth: libraries decide by rules, not gradually
+
+
+@dataclass(frozen=True, slots=True)
+class ProductChoice:
+    """How a matrix product would run and what its price is made of.
+
+    Attributes:
+        rows: Rows of the cheapest tile.
+        columns: Its columns.
+        parts: Into how many K is cut.
+        waves: Waves of tiles.
+        launch_us: Launch and tail.
+        cores_us: What the cores take.
+        memory_us: What the memory takes at the same time.
+        total_us: The price; besides the above it has further passes, a slower kernel, and the chip's peak as its floor.
+        source: Where the constants are from.
+    """
+
+    rows: int
+    columns: int
+    parts: int
+    waves: int
+    launch_us: float
+    cores_us: float
+    memory_us: float
+    total_us: float
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +132,39 @@ def product_us(fit: GemmFit, peak_tflops: float, device: Device, work: Tiling) -
         device: The device.
         work: The products.
     """
-    core = fit.efficiency * peak_tflops * 1e6 / device.sms
-    cache = 1000.0 * device.hbm_GBps * fit.cache_speed
-    cores = np.maximum(work.waves * (fit.wave_us + work.tile_flops / core), work.traffic / cache)
-    cores = cores + np.where(work.parts, fit.split_us + work.partial / cache, 0.0)
+    cores = _cores_us(fit, peak_tflops, device, work)
     us = fit.launch_us + join(cores.min(axis=0), memory_us(fit, device, work.bytes), fit.sharpness)
     us = us + fit.right_passes * work.right / (1000.0 * device.hbm_GBps)
     if fit.small_us > 0:
         depth = work.depth / fit.small_depth
         us = us + fit.small_us * np.sqrt(depth) / (1.0 + depth**_STEEP)
     return np.maximum(us, work.flops / (device.boost * peak_tflops * 1e6))
+
+
+def _cores_us(fit: GemmFit, peak_tflops: float, device: Device, work: Tiling) -> Floats:
+    """``float64[C, ...]``: what the cores take under every tiling."""
+    core = fit.efficiency * peak_tflops * 1e6 / device.sms
+    cache = 1000.0 * device.hbm_GBps * fit.cache_speed
+    cores = np.maximum(work.waves * (fit.wave_us + work.tile_flops / core), work.traffic / cache)
+    return np.asarray(cores + np.where(work.parts, fit.split_us + work.partial / cache, 0.0))
+
+
+def explain(fit: GemmFit, peak_tflops: float, device: Device, work: Tiling, source: str) -> ProductChoice:
+    """The cheapest tiling of one product, ``work`` of shape ``[C]``, and the parts of its price."""
+    cores = _cores_us(fit, peak_tflops, device, work)
+    best = int(np.argmin(cores))
+    rows, columns = _TILES[best // len(_PARTS)]
+    return ProductChoice(
+        rows,
+        columns,
+        _PARTS[best % len(_PARTS)],
+        int(work.waves[best]),
+        fit.launch_us,
+        float(cores[best]),
+        float(memory_us(fit, device, work.bytes)),
+        float(product_us(fit, peak_tflops, device, work)),
+        source,
+    )
 
 
 def memory_us(fit: GemmFit, device: Device, moved: Floats) -> Floats:
