@@ -140,6 +140,12 @@ class StrategySpace:
         self._spaces: dict[Any, Strategies] = {}
         self._missing: set[str] = set()
 
+    def on(self, mesh: Mesh) -> StrategySpace:
+        """A space on another mesh, offering everything, that shares what is known of single mesh dimensions."""
+        other = StrategySpace(mesh)
+        other._one_dim, other._missing = self._one_dim, self._missing
+        return other
+
     @property
     def missing(self) -> tuple[str, ...]:
         """Operations without a rule."""

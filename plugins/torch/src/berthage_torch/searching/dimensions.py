@@ -76,6 +76,8 @@ class MeshDimensions:
             dimension; otherwise it prices a mesh of that dimension alone.
         constraints: Demands on the whole mesh.
         tie: See `fold`.
+        space: Where single-dimension strategies are looked up; what `StrategySpace.keep` leaves out there is only left
+            out on the whole mesh.
         name: Of the problems.
     """
 
@@ -87,8 +89,10 @@ class MeshDimensions:
         constraints: Constraints,
         *,
         tie: Tie = "layers",
+        space: StrategySpace | None = None,
         name: str = "placement",
     ) -> None:
+        self._space = space or StrategySpace(mesh)
         self._graph, self._mesh, self._constraints, self._tie, self._name = graph, mesh, constraints, tie, name
         self._dims = [d for d, size in enumerate(mesh.sizes) if size > 1]
         self._prices = {d: _Along(cost_model, mesh, d) for d in self._dims}
@@ -139,9 +143,8 @@ class MeshDimensions:
         share = self._memory(d)
         demands = replace(self._constraints, parameter_memory=None if share is None else "least", peak_memory=None)
         pricer = Pricer(mesh, self._prices[d])
-        space = StrategySpace(mesh)
         name = f"{self._name} on {self._mesh.names[d]}"
-        built = build_problem(self._graph, pricer, demands, tie=self._tie, space=space, name=name)
+        built = build_problem(self._graph, pricer, demands, tie=self._tie, space=self._space.on(mesh), name=name)
         if isinstance(share, float):
             built = replace(built, problem=_raised(built.problem, share * _parameter_bytes(self._graph)))
         self._built[dimension] = built
@@ -170,7 +173,7 @@ class MeshDimensions:
         index = np.zeros((len(graph.nodes), dims), dtype=np.int16)
         for d, piece in zip(self._dims, pieces, strict=True):
             index[:, d] = piece.rows
-        fitting = Fitting(graph, StrategySpace(self._mesh))
+        fitting = Fitting(graph, self._space.on(self._mesh))
         moved: dict[str, None] = {}
         for first in np.unique(groups).tolist():
             node = graph.nodes[first]

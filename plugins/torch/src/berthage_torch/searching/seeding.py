@@ -109,6 +109,7 @@ def seed_step(
     params: SolveParams,
     registry: Registry,
     tie: Tie = "layers",
+    space: StrategySpace | None = None,
     name: str = "placement",
 ) -> tuple[MeshSeed | None, Mapping[str, Solved]]:
     """Solve every mesh dimension by itself and put the answers together.
@@ -125,7 +126,7 @@ def seed_step(
         raise UnsupportedProblemError(f"seeder {seeding.seeder!r} takes no single mesh dimensions; use split-dim")
     known = {} if info.options is None else dict.fromkeys(("solver",), seeding.solver or solver)
     options = build_options(info, known)
-    dimensions = MeshDimensions(graph, pricer.mesh, pricer.cost_model, constraints, tie=tie, name=name)
+    dimensions = MeshDimensions(graph, pricer.mesh, pricer.cost_model, constraints, tie=tie, space=space, name=name)
     seed, solved = seeder.compose(dimensions, params, options, registry, seeding.cache)
     return seed, MappingProxyType(dict(zip(dimensions.names, solved, strict=True)))
 

@@ -127,6 +127,7 @@ class Step:
     ) -> tuple[BuiltProblem, SolveResult, SeedReport] | None:
         """The same near a seed; None when there is none, since a single dimension cannot meet the demands."""
         begun = time.perf_counter()
+        space = StrategySpace(self.pricer.mesh)
         seed, solved = phases.run(
             "seed",
             lambda: seed_step(
@@ -138,6 +139,7 @@ class Step:
                 params=self.params,
                 registry=self.registry,
                 tie=tie,
+                space=space,
                 name=self.name,
             ),
         )
@@ -146,7 +148,6 @@ class Step:
         limit = self.params.time_limit
         # Seeds take at most half of the time limit; building problems is not part of it, here as elsewhere.
         left = None if limit is None else max(limit / 2, limit - (time.perf_counter() - begun))
-        space = StrategySpace(self.pricer.mesh)
 
         def made(wider: int | None) -> tuple[BuiltProblem, Near]:
             return build_near(self.graph, self.pricer, self.constraints, seed, wider, space=space, name=self.name)
