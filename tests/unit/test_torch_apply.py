@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch_lockstep as lockstep
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch_apply_ranks import zoo
 
 from berthage import load_registry, solve
@@ -268,6 +269,38 @@ def test_sizes_that_a_placement_does_not_hold_for_are_named() -> None:
     graph = trace(build("mlp", **MLP).model, torch.zeros(1, 8), policy=EXACT)
     with pytest.raises(ApplyError, match="sizes"):
         lower(found.plan, graph, Place((2,), (0,)), ("dp",), torch.device("cpu"))
+
+
+class Deep(nn.Module):
+    """Layers that may be checkpointed."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        self.again = again
+        inner = [nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Sigmoid(), nn.Tanh()) for _ in range(4)]
+        self.layers = nn.ModuleList(inner)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.again else layer(x)  # type: ignore[no-untyped-call]
+        return x.sin()
+
+
+def test_checkpointed_layers_are_computed_again_in_the_backward_pass() -> None:
+    """What activation checkpointing drops is not kept between the passes; collectives stay those of the plan."""
+    kept = []
+    for again in (False, True):
+        pins = Constraints(inputs={"*": "S(0)"}, pins={"layers.*.weight": "S(0)"})
+        found = run_search(Deep(again), torch.zeros(8, 8), "d=2", constraints=pins)
+        assert found.plan is not None
+        assert found.plan.collectives()
+        lowered = lower(found.plan, found.built.graph, Place((2,), (0,)), ("d",), torch.device("cpu"))
+        kept.append(len(lowered.forward.kept))
+        torch.manual_seed(0)
+        output, gradient = lockstep.step_both_ways(Deep(again), (torch.randn(8, 8),), found.plan, found.built.graph)
+        assert max(output, gradient) < 1e-5
+        assert same_collectives(found.plan, found)
+    assert kept[1] < kept[0]
 
 
 def test_meshes_are_those_of_the_plan() -> None:

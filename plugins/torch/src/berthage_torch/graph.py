@@ -148,6 +148,7 @@ class Node:
         local_map: Declared placements, of the two region operations only.
         hint: Placements asked for in model code by `hint`, of output 0.
         inputs: The refs among args and kwargs, in order: what edges lead to it.
+        recompute: Whether activation checkpointing wants it computed again in the backward pass.
         batch_dims: For each output the dimensions whose size follows the batch size (dynamic batch only).
     """
 
@@ -166,6 +167,7 @@ class Node:
     hint: Placements | None = None
     inputs: tuple[Ref, ...] = ()
     batch_dims: tuple[tuple[int, ...], ...] = ()
+    recompute: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

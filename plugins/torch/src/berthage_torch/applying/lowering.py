@@ -24,7 +24,7 @@ from .extents import Place, Shape
 from .operations import Operation, write_operation
 from .regions import RegionWriter
 from .steps import COLLECTIVE, Mover
-from .writing import Half, Writer, split
+from .writing import AGAIN, Half, Writer, split
 
 __all__ = ["LocalTensor", "Lowered", "lower"]
 
@@ -202,8 +202,16 @@ class _Lowering:
         masked = bool(space.one_dim.masked[space.index[label]].any())
         tensors = [self._argument(node, position) for position in range(len(node.inputs))]
         operation = Operation(node, metas, inputs, outputs, masked, self.device)
+        self._mark(node)
         result = write_operation(self.write, self.place, operation, tensors)
         self._keep(node, result)
+        self.write.about = {}
+
+    def _mark(self, node: Node) -> None:
+        """Say of what is written next that the backward pass computes it again; never of what draws at random."""
+        op = torch_op(node.op)
+        if node.recompute and not (op is not None and torch.Tag.nondeterministic_seeded in op.tags):
+            self.write.about = {AGAIN: True}
 
     def _keep(self, node: Node, result: fx.Node) -> None:
         op = torch_op(node.op)
@@ -232,7 +240,10 @@ class _Lowering:
         writer = RegionWriter(self.write, self.place, node, pair, metas, inputs, outputs, self.device)
         self.regions[node.index] = writer
         tensors = [self._argument(node, position) for position in range(len(node.inputs))]
-        for output, value in enumerate(writer.forward(tensors)):
+        self._mark(node)
+        results = writer.forward(tensors)
+        self.write.about = {}
+        for output, value in enumerate(results):
             if value is not None:
                 self.values[Ref(node.index, output)] = value
 

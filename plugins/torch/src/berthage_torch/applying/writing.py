@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import fx
 
-__all__ = ["PHASE", "Half", "Writer", "split"]
+__all__ = ["AGAIN", "PHASE", "Half", "Writer", "split"]
 
 PHASE = "berthage_phase"
+AGAIN = "berthage_again"
+"""In the metadata of a node that the backward pass computes again instead of keeping its result."""
+
 aten = torch.ops.aten
 
 
@@ -82,6 +85,7 @@ def split(
         The forward half, which returns ``forward`` and then what the backward half needs; and the backward half, which
         takes that and then the tensors from outside that belong to its phase.
     """
+    _compute_again(graph)
     live = _live([*forward, *backward])
     order = [node for node in graph.nodes if node in live]
     later = [node for node in order if node.meta[PHASE] == "backward" and node.op != "placeholder"]
@@ -100,6 +104,36 @@ def split(
         ),
         Half(_module(constants, [*kept, *tangents], order, backward), (*names, *(node.name for node in tangents))),
     )
+
+
+def _compute_again(graph: fx.Graph) -> None:
+    """Let the backward pass use copies of what is to be computed again, made where the first of them is used.
+
+    What travelled is never marked: it is kept, and no collective runs that was not priced.
+    """
+    copies: dict[fx.Node, fx.Node] = {}
+
+    def copy(node: fx.Node, before: fx.Node) -> fx.Node:
+        todo = [node]
+        while todo:
+            at = todo[-1]
+            needs = [use for use in at.all_input_nodes if AGAIN in use.meta and use not in copies]
+            if needs:
+                todo += needs
+                continue
+            todo.pop()
+            if at not in copies:
+                with graph.inserting_before(before):
+                    copies[at] = graph.node_copy(at, lambda use: copies.get(use, use))
+                copies[at].meta = {**at.meta, PHASE: "backward"}
+                copies[at].meta.pop(AGAIN)
+        return copies[node]
+
+    for node in list(graph.nodes):
+        if node.meta.get(PHASE) == "backward" and any(AGAIN in use.meta for use in node.all_input_nodes):
+            for use in node.all_input_nodes:
+                if AGAIN in use.meta:
+                    node.replace_input_with(use, copy(use, node))
 
 
 def _live(results: Iterable[fx.Node | None]) -> set[fx.Node]:

@@ -33,6 +33,7 @@ from .troubles import explain_failure
 __all__ = ["Batch", "Capture", "capture"]
 
 PATH = "berthage_path"
+AGAIN = "berthage_recompute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class _Paths:
 
     stack: list[str] = field(default_factory=lambda: [""])
     failed: str = ""
+    again: bool = False
 
     @property
     def current(self) -> str:
@@ -109,7 +111,15 @@ class _Paths:
 
     def _publish(self) -> None:
         if fx_traceback.has_preserved_node_meta():
-            fx_traceback.current_meta["custom"] = {PATH: self.stack[-1]}
+            fx_traceback.current_meta["custom"] = {PATH: self.stack[-1], AGAIN: self.again}
+
+    def observe(self) -> None:
+        """Look whether what runs now is checkpointed; a trace does not recompute, it only knows."""
+        hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        again = hooks is not None and getattr(hooks[0], "__qualname__", "").startswith("_checkpoint_hook")
+        if again != self.again:
+            self.again = again
+            self._publish()
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
@@ -202,9 +212,9 @@ def capture(
         # The metadata pass and the recording pass both come through here; the last one counts.
         recorder.clear()
         repeater.clear()
-        paths.stack[:] = [""]
+        paths.stack[:], paths.again = [""], False
         # Libraries ask torch.compiler.is_compiling() before they look at the values of a tensor.
-        with FusedOps(attention), torch.compiler._compile_session_context():
+        with FusedOps(attention, paths.observe), torch.compiler._compile_session_context():
             result = call_with(model, state, again_args, again_kwargs)
         outputs = tensors_in(result)
         seen["outputs"] = tuple(name for name, _ in outputs)

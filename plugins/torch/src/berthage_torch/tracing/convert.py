@@ -11,13 +11,14 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._functorch._aot_autograd import descriptors as aot
+from torch.utils.checkpoint import CheckpointPolicy
 
 from berthage_torch.errors import TraceError
 from berthage_torch.graph import Named, Node, OpGraph, Ref, TensorMeta, with_inputs
 from berthage_torch.ops import RENAMED
 from berthage_torch.policy import dtype_name
 
-from .capture import PATH, Capture
+from .capture import AGAIN, PATH, Capture
 from .expand import expand
 from .order import arrange, name_casts
 from .regions import collapse
@@ -137,6 +138,7 @@ class _Reader:
                 phase="backward" if backward else "forward",
                 path=path,
                 batch_dims=dims,
+                recompute=not backward and _again(node),
                 **known,
             )
         )
@@ -257,6 +259,12 @@ def _makes_tensors(node: torch.fx.Node) -> bool:
     if isinstance(value, (tuple, list)):
         return any(isinstance(item, torch.Tensor) for item in value)
     return isinstance(value, torch.Tensor)
+
+
+def _again(node: torch.fx.Node) -> bool:
+    """Whether a node is checkpointed, and not among those that a policy wants kept."""
+    kept = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+    return bool(node.meta.get("custom", {}).get(AGAIN)) and node.meta.get("recompute") not in kept
 
 
 def _following(value: Any) -> tuple[int, ...]:

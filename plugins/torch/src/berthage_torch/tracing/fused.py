@@ -22,10 +22,16 @@ aten = torch.ops.aten
 
 
 class FusedOps(TorchFunctionMode):
-    """While entered, ``scaled_dot_product_attention`` and ``rms_norm`` are single operations."""
+    """While entered, ``scaled_dot_product_attention`` and ``rms_norm`` are single operations.
 
-    def __init__(self, attention: str) -> None:
+    Args:
+        attention: One of `ATTENTION`.
+        observe: Called before every torch function.
+    """
+
+    def __init__(self, attention: str, observe: Callable[[], None] = lambda: None) -> None:
         super().__init__()
+        self._observe = observe
         if attention not in ATTENTION:
             raise TraceError(f"attention is one of {', '.join(ATTENTION)}, not {attention!r}")
         self._attention = attention
@@ -39,6 +45,7 @@ class FusedOps(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        self._observe()
         replacement = self._table.get(func)
         return func(*args, **(kwargs or {})) if replacement is None else replacement(*args, **(kwargs or {}))
 

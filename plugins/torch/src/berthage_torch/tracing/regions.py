@@ -92,6 +92,7 @@ def _collapse_one(loose: Loose, nodes: list[Node], declared: Declared, marks: di
             some.path,
             (in_order, out_order),
             declared.body,
+            any(nodes[i].recompute for i in forward),
         )
     )
     gone = {*forward, *ins.values(), *outs.values(), *backward, *grad_outs.values(), *grad_ins.values()}
@@ -188,6 +189,7 @@ def _owner(
     path: str,
     positions: tuple[list[int], list[int]],
     run: Body | None,
+    recompute: bool = False,
 ) -> Node:
     inner, where = region
     ins: list[Placements | None] = list(inputs)
@@ -206,6 +208,7 @@ def _owner(
             outputs=tuple(metas),
             phase="backward" if op.endswith("backward") else "forward",
             path=path,
+            recompute=recompute,
             batch_dims=tuple(d[r.output] for d, r in zip(dims, results, strict=True)) if all(dims) else (),
             local_map=LocalMap(
                 tuple(ins),
