@@ -267,6 +267,15 @@ def test_the_shipped_curves_follow_from_the_measurements(shared_data: Path) -> N
 
 
 @pytest.mark.slow
+def test_the_table_in_the_docs_is_what_the_command_prints(shared_data: Path) -> None:
+    data = str(shared_data / "nccl" / "collectives_fit.csv")
+    done = CliRunner().invoke(nccl, ["fit", data, "--folds", "11", "--mixed"])
+    assert done.exit_code == 0, done.output
+    table = done.output[done.output.index("error on sizes") :].strip()
+    assert table in (Path(__file__).parents[2] / "docs" / "cost-model.md").read_text("utf-8")
+
+
+@pytest.mark.slow
 def test_the_shipped_products_follow_from_the_measurements(shared_data: Path) -> None:
     profile = load_profile("nccl-h100")
     rows = fit_gemms(read_gemms(shared_data / "nccl" / "gemm_fit.csv"), profile.device, "again")
