@@ -22,12 +22,16 @@ __all__ = ["LazyEngine"]
 FIRST_SWEEPS, MOST_SWEEPS = 2, 16
 """Sweeps between two looks at what they touch: few while every look finds much, more where it finds nothing."""
 
-WIDTH = 0.001
+WIDTH = 0.005
 """Share of the gap within which pairs of labels count as touched. What lies further off is looked at once the gap has
 become small; a larger share prices entries that never matter, a smaller one takes more rounds."""
 
+LEAST_AT_ONCE, AT_ONCE, NARROWER = 1000, 400, 8.0
+"""One look prices at most one in so many entries, or a thousand. Where more are within the width (while the first
+assignments are far from the bound) it is made narrower, so that the nearest are priced."""
+
 IMPROVE_ROUNDS = 8
-AT_ONCE = 1 << 20
+FOUND_AT_ONCE = 1 << 20
 _EPS = 1e-12
 
 
@@ -39,7 +43,6 @@ class LazyEngine(Engine):
     Attributes:
         pool: The tables.
         room: Told by the search: how far the best assignment is above the bound (scaled); inf without one.
-        rounds: Looks that priced something.
         value: The bound of the last sweep.
     """
 
@@ -47,13 +50,14 @@ class LazyEngine(Engine):
         super().__init__(layout, stopped)
         self.pool = pool
         self.room: Callable[[], float] = lambda: math.inf
-        self.rounds, self.value = 0, -math.inf
+        self.value = -math.inf
         self._every, self._since = FIRST_SWEEPS, 0
         self._lazy_slot = np.array([table is not None for table in pool.tables], np.bool_)
         lazy_start = pool.pool.start[self._lazy_slot].astype(np.uint64)
         self._lazy = np.isin(layout.exact.origin, lazy_start)
         self._slack = np.empty(len(layout.unary))
-        self._found = np.empty(AT_ONCE, np.int64)
+        self._found = np.empty(FOUND_AT_ONCE, np.int64)
+        self._most = min(max(LEAST_AT_ONCE, len(layout.exact.base) // AT_ONCE), FOUND_AT_ONCE)
         self._dirty = np.zeros(len(layout.exact.base), np.bool_)
         self._edges = np.empty(len(layout.exact.neighbour) // 2, np.int64)
         self._first_stand_in, self._grown, self._spare = layout.stand_in, 0.0, 0.0
@@ -74,10 +78,14 @@ class LazyEngine(Engine):
         self._since = 0
         room = self.room()
         width = share * room if room < math.inf else 0.0
-        width = max(width, _EPS * float(np.abs(self.unary).max(initial=1.0)))
+        least_width = _EPS * float(np.abs(self.unary).max(initial=1.0))
+        width = max(width, least_width)
         node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack)
-        found, _ = self._find(width, width, False)
-        return self._price(found)
+        while True:
+            found, _ = self._find(width, width, False, self._found[: self._most])
+            if len(found) < self._most or width <= least_width:
+                return self._price(np.unique(found))
+            width = max(width / NARROWER, least_width)
 
     def price_relevant(self, best: float) -> int:
         """Price every entry that an assignment of a cost up to ``best`` (scaled) could use; returns how many.
@@ -89,14 +97,14 @@ class LazyEngine(Engine):
         total = 0
         while not self.stopped():
             least = float(node_slacks(self.layout.exact, self.unary, self._wide_messages(), self._slack))
-            _, edges = self._find(math.inf, -math.inf, True)
+            _, edges = self._find(math.inf, -math.inf, True, self._found)
             within = math.inf
             if max(best, least, edges) < math.inf:
                 within = best - least - edges + _EPS * (abs(best) + abs(least) + abs(edges))
-            found, _ = self._find(math.inf, within, True)
+            found, _ = self._find(math.inf, within, True, self._found)
             if not len(found):
                 break
-            total += self._price(found)
+            total += self._price(np.unique(found))
         return total
 
     def slacks(self) -> Floats:
@@ -123,13 +131,12 @@ class LazyEngine(Engine):
     def _wide_messages(self) -> Floats:
         return np.asarray(self.messages(), dtype=np.float64)
 
-    def _find(self, labels_within: float, pairs_within: float, even: bool) -> tuple[Ints, float]:
+    def _find(self, labels_within: float, pairs_within: float, even: bool, into: Ints) -> tuple[Ints, float]:
         count, least = find_touched(
             self.layout.exact, self._lazy, self.pool.open, self._wide_messages(), self._slack, labels_within,
-            pairs_within, even, *self._wide[:2], self._found,
+            pairs_within, even, *self._wide[:2], into,
         )  # fmt: skip
-        self.rounds += count > 0
-        return np.unique(self._found[:count]), float(least)
+        return into[:count], float(least)
 
     def energy(self, state: Words) -> float:
         """The true cost of ``state`` (see `Engine.energy`); what it uses is priced."""
