@@ -42,7 +42,7 @@ __all__ = ["Solver", "solve"]
 EXPLAIN_SECONDS = 10.0
 """Most wall seconds spent on naming the constraints that clash, and never more than the time limit leaves."""
 
-LEAST_SECONDS = 4.0
+LEAST_SECONDS = 8.0
 """Most of them spent on the least limit that works: a bound on it is known at once, and waiting is no answer."""
 
 
