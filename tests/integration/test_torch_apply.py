@@ -78,7 +78,7 @@ def test_from_nothing_to_values(results: list[dict[str, Any]]) -> None:
         ("arguments", "2 positional"),
         ("mesh", "dp=2, tp=2, this one is dp=4, tp=1"),
         ("parameters", "layers.2"),
-        ("sizes", "another model"),
+        ("sizes", r"layers.0.up.weight is \[32, 8\] float32, the plan's is \[16, 8\]"),
         ("operations", "layers.0.*tanh|constant"),
     ],
 )

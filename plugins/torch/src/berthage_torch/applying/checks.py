@@ -52,8 +52,8 @@ def check_graph(plan: Plan, graph: OpGraph) -> None:
     if graph.key == plan.graph_key:
         return
     check_nodes(plan, graph)
-    planned = {one.name: one for one in plan.settings.inputs}
-    for index in graph.inputs:
+    planned = {one.name: one for one in (*plan.settings.parameters, *plan.settings.inputs)}
+    for index in (*dict.fromkeys(graph.parameters.values()), *graph.inputs):
         node = graph.nodes[index]
         meta, asked = node.outputs[0], planned.get(node.name)
         if meta is not None and asked is not None and (meta.shape, meta.dtype) != (asked.shape, asked.dtype):
@@ -62,8 +62,8 @@ def check_graph(plan: Plan, graph: OpGraph) -> None:
                 f"plan's is {list(asked.shape)} {asked.dtype}"
             )
     raise ApplyError(
-        f"the plan of {plan.model} is for another model: it has the same operations, but sizes of parameters, constant "
-        "arguments or dtypes differ; search a plan for this one"
+        f"the plan of {plan.model} is for another model: it has the same operations, but sizes of buffers, constant "
+        "arguments, the policy or the kind of attention differ; search a plan for this one"
     )
 
 

@@ -97,6 +97,7 @@ def _settings(plan: Plan) -> dict[str, Any]:
     return {
         "model": {"name": plan.model, "origin": settings.origin.name or None, "sizes": dict(settings.origin.sizes)},
         "inputs": [dataclasses.asdict(each) for each in settings.inputs],
+        "parameters": [dataclasses.asdict(each) for each in settings.parameters],
         "graph_key": plan.graph_key,
         "mesh": dict(plan.mesh),
         "cost_model": {
@@ -147,7 +148,8 @@ def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
     model, prices = made["model"], made["cost_model"]
     settings = Settings(
         origin=Origin(str(model["origin"] or ""), _mapping(model["sizes"])),
-        inputs=tuple(InputShape(str(row["name"]), _shape(row["shape"]), str(row["dtype"])) for row in made["inputs"]),
+        inputs=_shapes(made["inputs"]),
+        parameters=_shapes(made.get("parameters", ())),
         cost_model=str(prices["asked"] or ""),
         policy=None if made["policy"] is None else _mapping(made["policy"]),
         tie=made["tie"],
@@ -209,6 +211,10 @@ def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise TypeError(f"{value!r} is no count")
     return value
+
+
+def _shapes(rows: Any) -> tuple[InputShape, ...]:
+    return tuple(InputShape(str(row["name"]), _shape(row["shape"]), str(row["dtype"])) for row in rows)
 
 
 def _shape(value: Any) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from berthage_torch.searching.building import BuiltProblem
 
 from .placed import COLLECTIVES, PlannedEdge, PlannedNode, Step
 from .plan import Plan
-from .settings import Settings, inputs_of
+from .settings import Settings, inputs_of, parameters_of
 
 __all__ = ["make_plan", "plan_at"]
 
@@ -109,7 +109,7 @@ def plan_at(
         edges=tuple(edges),
         graph_key=graph.key,
         penalty_us=float(sum(evaluation.penalties.values())),
-        settings=replace(settings, inputs=inputs_of(graph)),
+        settings=replace(settings, inputs=inputs_of(graph), parameters=parameters_of(graph)),
     )
 
 

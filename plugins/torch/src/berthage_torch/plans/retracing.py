@@ -22,7 +22,7 @@ from berthage_torch.searching.run import cost_model_of
 from berthage_torch.tracing.trace_step import trace
 
 from .plan import Plan
-from .settings import Origin, Settings, constraints_of, inputs_of, plain, policy_of
+from .settings import Origin, Settings, constraints_of, inputs_of, parameters_of, plain, policy_of
 
 __all__ = ["Model", "Retraced", "check_same_nodes", "retrace", "unknown_model"]
 
@@ -93,7 +93,9 @@ def retrace(
     module, inputs, origin = _model(plan, model, inputs, sizes or {}, origin)
     graph = trace(module, inputs, policy=policy_of(plan.settings.policy))
     check_same_nodes(plan, graph)
-    settings = dataclasses.replace(plan.settings, origin=origin, inputs=inputs_of(graph))
+    settings = dataclasses.replace(
+        plan.settings, origin=origin, inputs=inputs_of(graph), parameters=parameters_of(graph)
+    )
     if cost_model is not None:
         settings = dataclasses.replace(settings, cost_model=cost_model if isinstance(cost_model, str) else "")
     mesh = Mesh(tuple(plan.mesh), tuple(plan.mesh.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ __all__ = [
     "constraints_of",
     "effort_document",
     "inputs_of",
+    "parameters_of",
     "plain",
     "policy_document",
     "policy_of",
@@ -38,7 +39,7 @@ def _nothing() -> Document:
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
-    """An input of the step: its name in the graph, its global shape and its dtype."""
+    """An input or parameter of the step: its name in the graph, its global shape and its dtype."""
 
     name: str
     shape: tuple[int, ...]
@@ -65,6 +66,7 @@ class Settings:
     Attributes:
         origin: What made the model.
         inputs: The inputs.
+        parameters: The parameters.
         cost_model: Name or file that the cost model was asked by; "" when the model itself was handed over.
         policy: Mixed precision, see `policy_document`; None without.
         tie: Which nodes decide together, see `fold`.
@@ -77,6 +79,7 @@ class Settings:
 
     origin: Origin = field(default_factory=Origin)
     inputs: tuple[InputShape, ...] = ()
+    parameters: tuple[InputShape, ...] = ()
     cost_model: str = ""
     policy: Document | None = None
     tie: Any = "layers"
@@ -110,11 +113,20 @@ def effort_document(params: SolveParams | None, presolve: bool | tuple[str, ...]
 
 def inputs_of(graph: OpGraph) -> tuple[InputShape, ...]:
     """The tensor inputs of a graph."""
+    return _shapes(graph, graph.inputs)
+
+
+def parameters_of(graph: OpGraph) -> tuple[InputShape, ...]:
+    """The parameters of a graph; tied ones once."""
+    return _shapes(graph, dict.fromkeys(graph.parameters.values()))
+
+
+def _shapes(graph: OpGraph, indices: Iterable[int]) -> tuple[InputShape, ...]:
     found = []
-    for index in graph.inputs:
+    for index in indices:
         node = graph.nodes[index]
         meta = node.outputs[0]
-        assert meta is not None  # an input has a value
+        assert meta is not None  # an input or parameter has a value
         found.append(InputShape(node.name, meta.shape, meta.dtype))
     return tuple(found)
 
