@@ -149,7 +149,7 @@ def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
     settings = Settings(
         origin=Origin(str(model["origin"] or ""), _mapping(model["sizes"])),
         inputs=_shapes(made["inputs"]),
-        parameters=_shapes(made.get("parameters", ())),
+        parameters=_shapes(made["parameters"]),
         cost_model=str(prices["asked"] or ""),
         policy=None if made["policy"] is None else _mapping(made["policy"]),
         tie=made["tie"],
