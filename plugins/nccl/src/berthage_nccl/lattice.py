@@ -96,11 +96,9 @@ class PathTable:
         found = np.floor(found * _QUANTUM) / _QUANTUM
         ahead, back = self._from_and_to_landmarks()
         for away in ahead:
-            known = np.isfinite(away[sources])
-            found[known] = np.maximum(found[known], away[targets][None] - away[sources][known][:, None])
+            _raise_to(found, away[targets][None], away[sources][:, None])
         for away in back:
-            known = np.isfinite(away[targets])
-            found[:, known] = np.maximum(found[:, known], away[sources][:, None] - away[targets][known][None])
+            _raise_to(found, away[sources][:, None], away[targets][None])
         return found
 
     def path(self, source: int, target: int, contiguous: bool) -> tuple[Move, ...]:
@@ -251,6 +249,14 @@ class _Rows:
 def _exact(us: Floats) -> Floats:
     """Prices on the grid, with the mark of one move."""
     return np.asarray(np.ceil(us * _QUANTUM) / _QUANTUM + _HOP, dtype=np.float64)
+
+
+def _raise_to(found: Floats, longer: Floats, shorter: Floats) -> None:
+    """Raise ``found`` to ``longer - shorter`` where that is larger, in place; nothing is known where ``shorter`` is inf."""
+    if not np.isfinite(shorter).all():
+        longer = np.where(np.isfinite(shorter), longer, -np.inf)
+        shorter = np.where(np.isfinite(shorter), shorter, 0.0)
+    np.maximum(found, longer - shorter, out=found)
 
 
 def _closure(steps: Floats) -> Floats:

@@ -26,7 +26,7 @@ from .pool import LazyPool
 
 __all__ = ["Limited"]
 
-WHOLE_PASSES = 3
+WHOLE_PASSES = 10
 """Passes over all labels by which a result is put to the test, as long as each leads to something being priced."""
 
 
