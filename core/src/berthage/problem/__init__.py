@@ -3,10 +3,10 @@
 from berthage.problem.budgets import IntervalBudget, LinearBudget
 from berthage.problem.builder import ProblemBuilder
 from berthage.problem.derive import Derived
+from berthage.problem.in_full import priced
 from berthage.problem.labels import LabelSet
 from berthage.problem.lower import allowed_labels, allowed_pairs, lower_relations
 from berthage.problem.model import PlacementProblem
-from berthage.problem.priced import priced
 from berthage.problem.relations import Relation, RelationKind, Relations
 from berthage.problem.stats import ProblemStats, component_of
 from berthage.problem.tables import ClassedTable, CostOracle, CostTable, DenseTable, LazyTable
