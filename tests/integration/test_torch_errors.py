@@ -61,7 +61,11 @@ KINDS: dict[int, tuple[str, tuple[str, ...]]] = {
     ),
     6: (
         "a pin that memory cannot bear was infeasible without a word why",
-        ("unit/test_torch_building.py::TestDemands::test_a_pin_that_memory_cannot_bear_is_named_with_it",),
+        (
+            "unit/test_torch_building.py::TestDemands::test_a_pin_that_memory_cannot_bear_is_named_with_it",
+            "unit/test_torch_memory.py::TestLimits::test_what_cannot_be_met_is_told_with_the_least_that_can",
+            "unit/test_least_limit.py::test_it_is_the_one_that_works_with_everything_else",
+        ),
     ),
     7: (
         "how good an answer was depended on the clock",
@@ -106,6 +110,7 @@ KINDS: dict[int, tuple[str, tuple[str, ...]]] = {
             "unit/test_torch_building.py::test_uneven_shards_are_kept_and_priced",
             "unit/test_torch_building.py::test_an_operation_without_a_rule_is_replicated_and_said_so",
             "unit/test_torch_building.py::test_dimensions_of_one_rank_cost_nothing",
+            "unit/test_torch_left_out.py::test_views_that_cannot_split_a_head_are_told",
             f"{HERE}::test_meshes_of_one_rank_and_a_vocabulary_that_does_not_divide",
         ),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -12,7 +14,7 @@ from berthage_torch.models import zoo
 
 
 def gpt2(mesh: str, **sizes: int) -> SearchResult:
-    small = {"layers": 1, "batch": 24, "sequence": 64, "dim": 96, "heads": 4, "vocab": 128, **sizes}
+    small: dict[str, Any] = {"layers": 1, "batch": 24, "sequence": 64, "dim": 96, "heads": 4, "vocab": 128, **sizes}
     return run_search(zoo.build("gpt2", **small), None, mesh, constraints=Constraints())
 
 

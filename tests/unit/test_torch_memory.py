@@ -134,7 +134,7 @@ def test_what_the_budget_counts_is_the_timeline_of_the_plan(model: str, share: f
 def expanded(tied: BuiltProblem, untied: BuiltProblem, x: Any) -> list[int]:
     """The assignment of the untied problem in which every node, move and shared copy does what its group's does."""
     nodes = tied.graph.nodes
-    first = {node.name: nodes[tied.groups[node.index]].name for node in nodes}
+    first: dict[str, str] = {node.name: nodes[tied.groups[node.index]].name for node in nodes}
     known = {name: v for v, name in enumerate(tied.problem.variable_names)}
 
     def same(name: str) -> str:

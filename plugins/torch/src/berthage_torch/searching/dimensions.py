@@ -119,7 +119,8 @@ class MeshDimensions:
             if node.local_map is not None:
                 both = (*node.local_map.inputs, *node.local_map.outputs)
                 declared.append([None if p is None else resolve_placements(p, self._mesh.names)[d] for p in both])
-        hints = [(n.index, resolve_placements(n.hint, self._mesh.names)[d]) for n in self._graph.nodes if n.hint]
+        hinted = [node for node in self._graph.nodes if node.hint is not None] if demands.hints else []
+        hints = [(node.index, resolve_placements(node.hint or (), self._mesh.names)[d]) for node in hinted]
         digest = hashlib.sha256(b"berthage mesh dimension 1\n")
         for part in (
             self._graph.key,
