@@ -252,7 +252,7 @@ def _exact(us: Floats) -> Floats:
 
 
 def _raise_to(found: Floats, longer: Floats, shorter: Floats) -> None:
-    """Raise ``found`` to ``longer - shorter`` where that is larger, in place; where ``shorter`` is inf it says nothing."""
+    """Raise ``found`` to ``longer - shorter`` where that is larger, in place; ``shorter`` being inf says nothing."""
     if not np.isfinite(shorter).all():
         longer = np.where(np.isfinite(shorter), longer, -np.inf)
         shorter = np.where(np.isfinite(shorter), shorter, 0.0)
