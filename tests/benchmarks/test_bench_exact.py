@@ -1,7 +1,7 @@
 """``exact`` beside toulbar2, one after the other in one run, both behind the same presolve.
 
 CPU seconds of this process and its children, without compilation; of toulbar2, starting its process is included.
-What is asserted is that both prove the same optimum within a minute.
+What is asserted is that `exact` proves the known optimum within a minute, and that toulbar2 agrees where it proves one.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ def test_exact_beside_toulbar2(shared_data: Path, capsys: pytest.CaptureFixture[
             lines.append(f"{row} takes no budgets |")
             continue
         theirs = solve(problem, "toulbar2", time_limit=60)
-        assert theirs.objective == pytest.approx(optimum, rel=1e-7, abs=1e-6)
-        lines.append(f"{row} {spent(theirs):.2f} ({theirs.termination.reason.value}) |")
+        if theirs.termination.reason is Reason.OPTIMAL:
+            assert theirs.objective == pytest.approx(optimum, rel=1e-7, abs=1e-6)
+            lines.append(f"{row} {spent(theirs):.2f} |")
+        else:
+            lines.append(f"{row} {theirs.termination.limit} after {theirs.timings['total'].wall:.0f} s |")
     with capsys.disabled():
         print("\n| instance | exact, CPU s | nodes | toulbar2, CPU s |\n|---|---|---|---|")
         print("\n".join(lines))

@@ -64,6 +64,12 @@ def test_tight_budgets_are_proved(seed: int) -> None:
     assert result.objective == brute_force(problem).objective
 
 
+def test_rows_too_long_to_list_are_kept_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berthage_exact.budget_rows.MOST_CELLS", 0)
+    problem = crowded(1, items=9)
+    assert run(problem).objective == brute_force(problem).objective
+
+
 def test_a_limit_leaves_an_honest_gap() -> None:
     problem = spins(24, labels=3)
     result = run(problem, iteration_limit=60)

@@ -22,7 +22,7 @@ FLOAT_USE = 2.0**52
 """Greatest sum of weights after scaling: whole weights are scaled down only, floats are scaled up."""
 
 
-MOST_CELLS = 1 << 24
+MOST_CELLS = 1 << 22
 """Members of all rows together above which multipliers stay as they were given: listing members takes memory."""
 
 

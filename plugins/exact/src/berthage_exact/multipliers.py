@@ -85,6 +85,8 @@ def dual(net, s, r, old, new):
 @inner_kernel
 def improve_row(net, s, r):
     """Move the multiplier of row `r` to where the constant gains most. Returns (changed, still consistent)."""
+    if net.member_ptr[r + 1] == net.member_ptr[r]:
+        return False, True  # its members were too many to list
     place, unit = rate_at(net, s, r), 2.0 ** -net.bits[r]
     now = s.x[place]
     old = now * unit
