@@ -7,6 +7,7 @@ different size.
 
 from berthage.linear.build import linear_program
 from berthage.linear.dual import dual_bound
+from berthage.linear.engines import EngineThread, silent_output
 from berthage.linear.intervals import maximal_instants
 from berthage.linear.levels import cost_levels, objective_factor
 from berthage.linear.program import Decoded, LinearProgram
@@ -14,6 +15,7 @@ from berthage.linear.ragged import segment_argmax
 
 __all__ = [
     "Decoded",
+    "EngineThread",
     "LinearProgram",
     "cost_levels",
     "dual_bound",
@@ -21,4 +23,5 @@ __all__ = [
     "maximal_instants",
     "objective_factor",
     "segment_argmax",
+    "silent_output",
 ]

@@ -6,21 +6,16 @@ model), so status, bound and values are read from the `highspy` object that they
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import math
-import os
 import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from berthage.linear import EngineThread, silent_output
 from berthage_ilp.backend import BackendResult, BackendSettings, BackendStatus, Monitor
 
 __all__ = ["configure", "read_result", "reorder", "run", "set_start", "silence", "silent_highs"]
@@ -29,8 +24,6 @@ _POLL_SECONDS = 0.05
 # HiGHS looks at interrupts between the steps of its search, not inside the LP of the root node: after this long
 # its thread is left to end at the next look, and the best answer so far is returned.
 _GRACE_SECONDS = 0.6
-# At exit, running engines get this long to look once more.
-_EXIT_WAIT_SECONDS = 0.2
 
 _STATUS = {
     "kOptimal": BackendStatus.OPTIMAL,
@@ -47,7 +40,7 @@ _STATUS = {
 
 def silent_highs() -> Any:
     """A HiGHS object that writes nothing."""
-    with _no_banner():
+    with silent_output(highspy):
         highs = highspy.Highs()
     silence(highs)
     return highs
@@ -57,29 +50,6 @@ def silence(highs: Any) -> None:
     """Turn HiGHS' own log off."""
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("log_to_console", False)
-
-
-@contextmanager
-def _no_banner() -> Iterator[None]:
-    """Keep HiGHS' banner, printed when the first object is made, off the program's standard output.
-
-    File descriptor 1 belongs to the whole process: two threads that swap it at once would leave it closed for good.
-    The lock therefore hangs on the `highspy` module, where everything that does this can find it.
-    """
-    lock: threading.Lock = vars(highspy).setdefault("berthage_standard_output_lock", threading.Lock())
-    with lock:
-        try:
-            saved = os.dup(1)
-        except OSError:  # there is no standard output
-            yield
-            return
-        try:
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), 1)
-                yield
-        finally:
-            os.dup2(saved, 1)
-            os.close(saved)
 
 
 def configure(highs: Any, settings: BackendSettings) -> None:
@@ -121,75 +91,6 @@ _CALLBACKS = (
 )
 
 
-class _EngineThread(threading.Thread):
-    """Runs one engine; may outlive the call that started it, and the interpreter."""
-
-    def __init__(self, highs: Any, work: Callable[[], object]) -> None:
-        super().__init__(target=work, name="berthage-highs", daemon=True)
-        self.highs = highs
-        self.asked = threading.Event()
-        """Set when the engine is to stop at its next look."""
-        self.parked = threading.Event()
-        """Set when the interpreter is going away: a callback that sees it never returns."""
-
-    def run(self) -> None:
-        """Run the engine, then let go of it, so that what it held is freed even if nobody waits any more."""
-        try:
-            super().run()
-        finally:
-            del self.highs
-
-    def heed(self, reply: Any) -> None:
-        """From a callback: pass on a request to stop."""
-        if self.parked.is_set():
-            threading.Event().wait()
-        if reply is not None and self.asked.is_set():
-            reply.user_interrupt = True
-
-    def detach(self) -> None:
-        """Cut a run that does not stop off from Python, so that the process can end under it.
-
-        A thread that asks for the interpreter while that is being taken down is killed in the middle of the engine,
-        which aborts the process. So no callback is made any more, and the engine's own time limit, at which it would
-        return, is lifted; one that returns all the same is held (see `_hold_instead_of_aborting`).
-        """
-        self.parked.set()
-        _hold_instead_of_aborting()
-        with suppress(AttributeError):  # it has ended meanwhile
-            highs = self.highs
-            for kind in _CALLBACKS:
-                highs.stopCallback(kind)
-            highs.setOptionValue("time_limit", math.inf)
-
-
-def _hold_instead_of_aborting() -> None:
-    """Let a C++ thread that cannot go on wait for the end of the process, where it would abort the process.
-
-    Up to Python 3.13 a thread that comes back to an interpreter being taken down is unwound through C++ code that
-    allows no unwinding, and the C++ runtime calls its handler for that: it becomes POSIX ``pause``, at exit only.
-    """
-    for name in ("libstdc++.so.6", "libc++.1.dylib"):
-        with suppress(OSError, AttributeError):
-            pause = ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p)
-            ctypes.CDLL(name)["_ZSt13set_terminatePFvvE"](pause)
-            return
-
-
-def _detach_engines() -> None:
-    """At exit: give engines a moment to end by themselves, then leave them behind."""
-    workers = [thread for thread in threading.enumerate() if isinstance(thread, _EngineThread)]
-    deadline = time.monotonic() + _EXIT_WAIT_SECONDS
-    for worker in workers:
-        worker.asked.set()
-    for worker in workers:
-        worker.join(max(0.0, deadline - time.monotonic()))
-        if worker.is_alive():
-            worker.detach()
-
-
-atexit.register(_detach_engines)
-
-
 def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) -> bool:
     """Run HiGHS on its own thread while this one relays progress and keeps the right to stop.
 
@@ -222,8 +123,6 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
             events.put(("bound", float(out.mip_dual_bound)))
 
     highs.setCallback(callback, None)
-    for wanted in _CALLBACKS:
-        highs.startCallback(wanted)
 
     def work() -> None:
         try:
@@ -232,7 +131,7 @@ def run(highs: Any, monitor: Monitor, order: NDArray[np.int64] | None = None) ->
         except BaseException as error:  # handed to the waiting thread
             events.put(("error", error))
 
-    worker = _EngineThread(highs, work)
+    worker = EngineThread(highs, work, _CALLBACKS)
     worker.start()
     deadline = math.inf
     try:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import ctypes
-import math
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -18,7 +12,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from berthage.linear import LinearProgram
+from berthage.linear import EngineThread, LinearProgram, silent_output
 
 __all__ = ["Engine", "Run", "Status"]
 
@@ -28,8 +22,6 @@ _POLL_SECONDS = 0.02
 # HiGHS looks at requests to stop between iterations, which on large models can take seconds each. After this long
 # its thread is left to end by itself, and the engine is not touched again.
 _GRACE_SECONDS = 0.5
-# At exit, running engines get this long to look once more.
-_EXIT_WAIT_SECONDS = 0.2
 
 
 class Status(Enum):
@@ -80,75 +72,6 @@ _CALLBACKS = (
 )
 
 
-class _EngineThread(threading.Thread):
-    """Runs one engine; may outlive the call that started it, and the interpreter."""
-
-    def __init__(self, highs: Any, work: Callable[[], object]) -> None:
-        super().__init__(target=work, name="berthage-highs", daemon=True)
-        self.highs = highs
-        self.asked = threading.Event()
-        """Set when the engine is to stop at its next look."""
-        self.parked = threading.Event()
-        """Set when the interpreter is going away: a callback that sees it never returns."""
-
-    def run(self) -> None:
-        """Run the engine, then let go of it, so that what it held is freed even if nobody waits any more."""
-        try:
-            super().run()
-        finally:
-            del self.highs
-
-    def heed(self, reply: Any) -> None:
-        """From a callback: pass on a request to stop."""
-        if self.parked.is_set():
-            threading.Event().wait()
-        if reply is not None and self.asked.is_set():
-            reply.user_interrupt = True
-
-    def detach(self) -> None:
-        """Cut a run that does not stop off from Python, so that the process can end under it.
-
-        A thread that asks for the interpreter while that is being taken down is killed in the middle of the engine,
-        which aborts the process. So no callback is made any more, and the engine's own time limit, at which it would
-        return, is lifted; one that returns all the same is held (see `_hold_instead_of_aborting`).
-        """
-        self.parked.set()
-        _hold_instead_of_aborting()
-        with suppress(AttributeError):  # it has ended meanwhile
-            highs = self.highs
-            for kind in _CALLBACKS:
-                highs.stopCallback(kind)
-            highs.setOptionValue("time_limit", math.inf)
-
-
-def _hold_instead_of_aborting() -> None:
-    """Let a C++ thread that cannot go on wait for the end of the process, where it would abort the process.
-
-    Up to Python 3.13 a thread that comes back to an interpreter being taken down is unwound through C++ code that
-    allows no unwinding, and the C++ runtime calls its handler for that: it becomes POSIX ``pause``, at exit only.
-    """
-    for name in ("libstdc++.so.6", "libc++.1.dylib"):
-        with suppress(OSError, AttributeError):
-            pause = ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p)
-            ctypes.CDLL(name)["_ZSt13set_terminatePFvvE"](pause)
-            return
-
-
-def _detach_engines() -> None:
-    """At exit: give engines a moment to end by themselves, then leave them behind."""
-    workers = [thread for thread in threading.enumerate() if isinstance(thread, _EngineThread)]
-    deadline = time.monotonic() + _EXIT_WAIT_SECONDS
-    for worker in workers:
-        worker.asked.set()
-    for worker in workers:
-        worker.join(max(0.0, deadline - time.monotonic()))
-        if worker.is_alive():
-            worker.detach()
-
-
-atexit.register(_detach_engines)
-
-
 class Engine:
     """A linear program loaded into HiGHS; bounds of columns and rows can be changed between runs.
 
@@ -162,7 +85,7 @@ class Engine:
         self._factor = factor
         self._columns, self._rows = program.num_cols, program.num_rows
         self.abandoned = False
-        with _no_banner():
+        with silent_output(highspy):
             self._highs: Any = highspy.Highs()
         # One thread always: the answer must not depend on the thread count.
         self.options(output_flag=False, log_to_console=False, threads=1, random_seed=int(seed) % 2**31)
@@ -221,15 +144,13 @@ class Engine:
         if stop():
             return Run(Status.STOPPED, None, None, 0, "not started")
         self.options(time_limit=float(min(remaining, 1e10)) + self._highs.getRunTime())
-        worker = _EngineThread(self._highs, self._highs.run)
+        worker = EngineThread(self._highs, self._highs.run, _CALLBACKS)
 
         def callback(kind: Any, message: str, out: Any, reply: Any, data: Any) -> None:
             del kind, message, out, data
             worker.heed(reply)
 
         self._highs.setCallback(callback, None)
-        for wanted in _CALLBACKS:
-            self._highs.startCallback(wanted)
         worker.start()
         deadline = None
         try:
@@ -266,26 +187,3 @@ class Engine:
         """``float64[r]`` the dual ray that proves infeasibility, after a simplex run without presolve; or None."""
         _, exists, values = self._highs.getDualRay()
         return np.array(values, dtype=np.float64) if exists else None
-
-
-@contextmanager
-def _no_banner() -> Iterator[None]:
-    """Keep HiGHS' banner, printed when the first object is made, off the program's standard output.
-
-    File descriptor 1 belongs to the whole process: two threads that swap it at once would leave it closed for good.
-    The lock therefore hangs on the `highspy` module, where everything that does this can find it.
-    """
-    lock: threading.Lock = vars(highspy).setdefault("berthage_standard_output_lock", threading.Lock())
-    with lock:
-        try:
-            saved = os.dup(1)
-        except OSError:  # there is no standard output
-            yield
-            return
-        try:
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), 1)
-                yield
-        finally:
-            os.dup2(saved, 1)
-            os.close(saved)
