@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 from berthage_trws.budgets import Budgets, compile_budgets
 from berthage_trws.engine import Engine
-from berthage_trws.lagrange import _Dual
+from berthage_trws.lagrange import Dual
 from berthage_trws.layout import Layout, compile_layout
 
 
@@ -81,7 +81,7 @@ def test_bounds_with_any_multipliers_stay_below_the_optimum(price: float | None)
         engine = Engine(layout, lambda: False)
         for _ in range(10):
             size = rng.choice([0.0, 1.0, 30.0], budgets.count) * rng.random(budgets.count)
-            dual = _Dual(budgets, size, np.roll(size, 1))
+            dual = Dual(budgets, size, np.roll(size, 1))
             dual.project()
             added, magnitude = budgets.unary(dual.rates())
             added = np.pad(added, (0, len(layout.unary) - len(added)))
