@@ -11,7 +11,7 @@ KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("solver", "berthage-lp", ("lp",)),
     ("solver", "berthage-exact", ("exact",)),
     ("solver", "berthage-toulbar2", ("toulbar2",)),
-    ("solver", "berthage-trws", ("trws",)),
+    ("solver", "berthage-trws", ("trws", "trws-lazy")),
     (
         "reduction",
         "berthage-presolve",
