@@ -65,7 +65,7 @@ def test_one_lazy_table_is_pooled_once_with_its_bounds() -> None:
 
 def test_what_is_known_beforehand_is_not_open() -> None:
     given = problem()
-    given.tables[0].lookup(2, [3, 4])
+    given.tables[0].lookup(2, np.array([3, 4]))
     _, pool = compiled(given)
     assert np.flatnonzero(~pool.open).tolist() == [2 * 19 + 3, 2 * 19 + 4]
 
