@@ -351,10 +351,11 @@ class _Run:
 
         def bare(trial: PlacementProblem) -> CheckedOutcome | None:
             found = None
-            for name in (*_exact_solvers(self.registry, self.named.name), None):  # None: the one that was asked
+            able = [*_exact_solvers(self.registry, self.named.name), None]  # None: the one that was asked
+            for shares, name in zip(range(len(able), 0, -1), able, strict=True):
                 if (left := least.remaining()) <= 0.0 or self.clock.interrupted:
                     break
-                params = SolveParams(time_limit=left / 2, seed=self.params.seed)  # another may know better
+                params = SolveParams(time_limit=left / shares, seed=self.params.seed)  # another may know better
                 with suppress(BerthageError):
                     named = self.named if name is None else _named(name, None, self.registry)
                     outcome = _Run(trial, params, named, self.registry)._bare(presolve)
