@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from berthage import (
     Limit,
     PlacementProblem,
@@ -15,10 +13,10 @@ from berthage import (
     SolverOutcome,
     Termination,
 )
-from berthage_trws import Relaxation, TrwsOptions, relax
+from berthage_trws import TrwsOptions, relax
 
 from .options import ExactOptions
-from .proof import Proof, prove
+from .proof import prove
 from .target import Target
 
 
@@ -58,6 +56,3 @@ def _outcome(
         return SolverOutcome(Termination(Reason.INFEASIBLE, detail=detail), None, math.inf, stats=stats)
     reason = Reason.FEASIBLE if best is not None else Reason.NO_SOLUTION_FOUND
     return SolverOutcome(Termination(reason, limit or Limit.CONVERGED, detail), best, bound, stats=stats)
-
-
-__all__ = ["Exact", "Proof", "Relaxation", "np"]
