@@ -87,7 +87,9 @@ def search(problem: PlacementProblem, scaled: Scaled, options: Toulbar2Options, 
 
 def _read(folder: Path, code: int, errors: str, options: Toulbar2Options) -> Found:
     path = folder / "found.json"
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"error": _last(errors) or f"it ended with {code}"}
+    found: dict[str, Any] = (
+        json.loads(path.read_text()) if path.exists() else {"error": _last(errors) or f"it ended with {code}"}
+    )
     if "error" in found:
         crowded = found["error"] == "memory" or "bad_alloc" in errors
         detail = f"more than {options.memory} MiB were needed; raise the option memory" if crowded else found["error"]
