@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from berthage import PlacementProblem
 from berthage_nccl import Mesh
-from berthage_torch.graph import OpGraph, resolve_placements
+from berthage_torch.graph import Node, OpGraph, resolve_placements
 from berthage_torch.pricing.pricer import CostModelLike, Pricer
 from berthage_torch.pricing.strategies import Int8, StrategySpace
 from berthage_torch.pricing.work import Floats
@@ -174,6 +174,7 @@ class MeshDimensions:
         index = np.zeros((len(graph.nodes), dims), dtype=np.int16)
         for d, piece in zip(self._dims, pieces, strict=True):
             index[:, d] = piece.rows
+        before = index.copy()
         fitting = Fitting(graph, self._space.on(self._mesh))
         moved: dict[str, None] = {}
         for first in np.unique(groups).tolist():
@@ -181,7 +182,10 @@ class MeshDimensions:
             if node.local_map is not None:
                 index[first] = np.arange(dims)  # a region has a row for each mesh dimension, not a choice
                 continue
-            found = fitting.node(node, index[first])
+            wanted = index[first]
+            if node.role.endswith("-cast"):
+                wanted = self._followed(node, index, before, groups)
+            found = fitting.node(node, wanted)
             if (found != index[first]).any():
                 moved[node.name] = None
                 index[first] = found
@@ -198,6 +202,24 @@ class MeshDimensions:
             shared[u, output].flags.writeable = False
         index.flags.writeable = False
         return MeshSeed(groups, index, MappingProxyType(shared), tuple(moved))
+
+    def _followed(
+        self, cast: Node, index: npt.NDArray[np.int16], before: npt.NDArray[np.int16], groups: Groups
+    ) -> npt.NDArray[np.int16]:
+        """The witness of a cast that goes where what it casts was moved to: moves between them may be ruled out."""
+        graph, space = self._graph, self._space
+        own: npt.NDArray[np.int16] = before[cast.index].copy()
+        producer, output = cast.inputs[0]
+        source = graph.nodes[int(groups[producer])]
+        if source.local_map is not None:
+            return own
+        made, used = space.single(graph, source).outputs[:, output], space.single(graph, cast)
+        for d in np.flatnonzero(index[source.index] != before[source.index]).tolist():
+            was, now = made[before[source.index, d]], made[index[source.index, d]]
+            rows = np.flatnonzero(used.inputs[:, 0] == now)
+            if used.inputs[own[d], 0] == was and len(rows):
+                own[d] = rows[0]
+        return own
 
     def _place(self, wanted: Wanted, what: str) -> Int8:
         return placement_of(wanted, self._mesh, what)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -257,10 +257,14 @@ def search_near(
 
 
 def _without_possible_label(built: BuiltProblem, seed: MeshSeed) -> frozenset[Decision]:
-    """The groups and shared tensors at whose seed no label is possible by itself."""
+    """The groups and shared tensors at whose seed no label is possible by itself.
+
+    Relations of two variables do not count: what is near one of them may be all that excludes the other.
+    """
     problem = built.problem
     given = core_seed(built, seed)
-    possible = possible_labels(problem)
+    alone = np.flatnonzero(problem.relations.v < 0)
+    possible = possible_labels(replace(problem, relations=problem.relations.keep(alone)))
     lost: set[Decision] = set()
     names: dict[int, Decision] = {int(built.variable[f]): f for f in np.unique(seed.groups).tolist()}
     names |= {alias.variable: tensor for tensor, alias in built.aliases.items()}
