@@ -52,10 +52,24 @@ def distance(got: Tensor, wanted: Tensor) -> float:
 
 def on_one(model: nn.Module, policy: MixedPrecision | None, inputs: tuple[Tensor, ...]) -> Tensor:
     """The model on one device, with the casts of a policy."""
-    state = {name: cast_parameter(p, policy) for name, p in model.named_parameters(remove_duplicate=False)}
+    cast_once = {id(parameter): cast_parameter(parameter, policy) for parameter in model.parameters()}
+    state = {name: cast_once[id(p)] for name, p in model.named_parameters(remove_duplicate=False)}
     state.update(dict(model.named_buffers()))
     cast = tuple(cast_input(tensor, policy) for tensor in inputs)
     return torch.func.functional_call(model, state, cast)  # type: ignore[no-any-return]
+
+
+def _rounding(
+    model: nn.Module, policy: MixedPrecision | None, inputs: tuple[Tensor, ...], narrow: Tensor, tangent: Tensor
+) -> tuple[float, float]:
+    """How far the casts of a policy move output and worst gradient on one device: (0, 0) when there are none."""
+    if policy is None or policy.param_dtype is None:
+        return 0.0, 0.0
+    parameters = list(model.parameters())
+    exact = on_one(model, None, inputs)
+    found = torch.autograd.grad(narrow, parameters, tangent, retain_graph=True)
+    wide = torch.autograd.grad(exact, parameters, tangent.to(exact.dtype))
+    return distance(narrow, exact), max(distance(a, b) for a, b in zip(found, wide, strict=True))
 
 
 def compare(
@@ -74,6 +88,7 @@ def compare(
     wanted = on_one(model, policy, inputs)
     torch.manual_seed(1)
     tangent = torch.randn(wanted.shape, dtype=torch.float32).to(wanted.dtype)
+    moved = _rounding(model, policy, inputs, wanted, tangent)
     wanted.backward(tangent)
     run: Any = torch.compile(parallel, fullgraph=True, backend=compiled) if compiled else parallel
     got = run(*local)
@@ -98,5 +113,6 @@ def compare(
         "output": output,
         "gradients": max(gradients.values()),
         "stepped": stepped,
+        "rounding": moved,
         "collectives": (sorted(lowered.collectives().items()), sorted(planned.items())),
     }

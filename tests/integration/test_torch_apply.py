@@ -112,6 +112,9 @@ def test_models_and_solvers(mesh: str, solver: str, policy: MixedPrecision) -> N
         for (name, *_), step in zip(cases, rank, strict=True):
             # Experts of this model compute in bfloat16 whatever the policy.
             output, gradient = BOUNDS[HALF if name == "dsv3-tiny" else policy]
+            # Where rounding alone moves one device by more than the bound (a ReLU that flips): twice of that.
+            moved_output, moved_gradient = step["rounding"]
+            output, gradient = max(output, 2 * moved_output), max(gradient, 2 * moved_gradient)
             assert step["output"] <= output, name
             assert step["gradients"] <= gradient, name
             assert step["stepped"] <= gradient, name
