@@ -13,7 +13,16 @@ from torch import nn
 from berthage import InvalidProblemError, Reason, load_registry
 from berthage_nccl import Mesh
 from berthage_nccl import placements as codes
-from berthage_torch import BuiltProblem, Constraints, MissingRuleWarning, Plan, SearchResult, run_search, search
+from berthage_torch import (
+    BuiltProblem,
+    Constraints,
+    MissingRuleWarning,
+    MixedPrecision,
+    Plan,
+    SearchResult,
+    run_search,
+    search,
+)
 from berthage_torch.models import zoo
 from berthage_torch.searching.run import cost_model_of
 
@@ -192,6 +201,15 @@ def test_the_gradient_of_a_sharded_weight_is_reduced_and_scattered_at_once(token
     kinds = [kind for kind, *_ in summed.path]
     assert kinds.count("reduce-scatter") == tokens.count("S(0)")
     assert not {"all-reduce", "slice"} & set(kinds)
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_gradients_travel_in_the_dtype_they_are_reduced_in(stored: torch.dtype) -> None:
+    policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    demands = Constraints(inputs={"*": "S(0)"}, outputs={"*": "S(0)"}, pins={"0.weight": "R"})
+    plan = search(layer(64, 64).to(stored), rows(1 << 18, 64), "dp=4", policy=policy, constraints=demands)
+    (reduced,) = (one for one in plan.collectives() if one.phase == "backward")
+    assert (reduced.kind, reduced.bytes) == ("all-reduce", 64 * 64 * 4)
 
 
 def test_wide_layers_and_few_tokens_make_tensor_parallelism() -> None:

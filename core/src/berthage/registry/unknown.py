@@ -31,12 +31,12 @@ KNOWN: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("cost model", "berthage-nccl", ("nccl-h100", "nccl-h200", "nccl-a100", "nccl-b200")),
     ("seeder", "berthage-split", ("split-dim",)),
     ("command", "berthage-nccl", ("price", "nccl")),
-    ("command", "berthage-torch", ("search", "explain", "diff", "reprice", "profile")),
+    ("command", "berthage-torch", ("search", "explain", "diff", "reprice", "run", "verify", "profile")),
 )
 """(kind, distribution, names) of the plugins that are kept beside core, for installation hints."""
 
 
-BUILDS_ON: Final = {"berthage-torch": ("berthage-nccl", "berthage-split")}
+BUILDS_ON: Final = {"berthage-exact": ("berthage-trws",), "berthage-torch": ("berthage-nccl", "berthage-split")}
 """Which of them need others of them, which an installer must not look for on an index either."""
 
 

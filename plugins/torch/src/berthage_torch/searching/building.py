@@ -17,6 +17,7 @@ from berthage_nccl import placements as codes
 from berthage_torch.graph import Edge, OpGraph, TensorMeta
 from berthage_torch.pricing.pricer import Pricer
 from berthage_torch.pricing.strategies import Int8, Int32, Strategies, StrategySpace, classes_of
+from berthage_torch.pricing.work import is_free
 
 from .constraints import Constraints, PeakMemory
 from .copies import Copies, add_copy, follow
@@ -29,7 +30,7 @@ __all__ = ["Alias", "BuiltProblem", "SharedPlacements", "build_problem", "is_sha
 SharedPlacements: TypeAlias = Mapping[tuple[int, int], Int8]
 """Placements ``int8[L, D]`` of tensors with several users, by (first node of the group, output)."""
 
-CASTS = "a parameter is not moved before its cast, nor its gradient after"
+CASTS = "a parameter moves in its small form, its gradient in its exact one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,15 +229,18 @@ def _forbid_moves_at_casts(
     variable: npt.NDArray[np.int64],
     aliases: dict[tuple[int, int], Alias],
 ) -> None:
-    """What travels is the small form of a parameter and, where its gradient is cast down at the end, the exact one."""
+    """What travels is the small form of a parameter, and the exact form of its gradient: the one between its casts."""
     seen: set[tuple[int, int]] = set()
     pairs: list[tuple[int, int, npt.NDArray[np.bool_]]] = []
+    waiting = _waiting(graph)
     for edge in graph.edges():
         producer, consumer = graph.nodes[edge.producer], graph.nodes[edge.consumer]
         before = producer.kind == "parameter" and consumer.role == "parameter-cast"
-        after = consumer.role == "gradient" and producer.role == "gradient-cast" and _narrows(graph, edge.producer)
+        after = consumer.role == "gradient" and producer.role == "gradient-cast" and _growth(graph, edge.producer) < 0
+        early = edge.consumer in waiting
         key = (int(variable[edge.producer]), int(variable[edge.consumer]))
-        if not (before or after) or key in seen or (int(groups[edge.producer]), edge.output) in aliases:
+        shared = (int(groups[edge.producer]), edge.output) in aliases
+        if not (before or after or early) or key in seen or (shared and not early):
             continue
         seen.add(key)
         given = strategies[edge.producer].outputs[:, edge.output]
@@ -246,9 +250,28 @@ def _forbid_moves_at_casts(
         builder.allow_pairs(u, v, allowed, name=f"{CASTS} ({number})")
 
 
-def _narrows(graph: OpGraph, cast: int) -> bool:
-    """Whether a cast makes elements smaller."""
+def _waiting(graph: OpGraph) -> set[int]:
+    """The casts that make a gradient exact, and what stands between them and where its parts were computed.
+
+    Views, and sums over the uses of a parameter. What else uses a gradient besides its cast is not held up.
+    """
+    found: set[int] = set()
+    for node in reversed(graph.nodes):
+        if node.kind != "op" or node.phase != "backward":
+            continue
+        if node.role == "gradient-cast":
+            if _growth(graph, node.index) > 0:
+                found.add(node.index)
+        elif is_free(node) or node.op == "aten.add.Tensor":
+            users = graph.users[node.index]
+            if users and all(edge.consumer in found for edge in users):
+                found.add(node.index)
+    return found
+
+
+def _growth(graph: OpGraph, cast: int) -> int:
+    """By how many bytes a cast makes an element larger."""
     node = graph.nodes[cast]
     source = graph.nodes[node.inputs[0].node].outputs[node.inputs[0].output]
     target = node.outputs[0]
-    return source is not None and target is not None and target.itemsize < source.itemsize
+    return 0 if source is None or target is None else target.itemsize - source.itemsize
