@@ -621,7 +621,7 @@ class TestListings:
     def test_no_solvers_at_all(self, run: Any) -> None:
         done = run("solvers", registry=Registry())
         assert done.exit_code == 0
-        assert "pip install ./plugins/ilp ./plugins/lp ./plugins/exact ./plugins/toulbar2 ./plugins/trws" in done.stdout
+        assert "pip install ./plugins/ilp ./plugins/lp ./plugins/trws ./plugins/exact ./plugins/toulbar2" in done.stdout
 
 
 class TestPluginCommands:
