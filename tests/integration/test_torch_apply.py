@@ -34,7 +34,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     pins = {"embedding.weight": "S(0)R", "up.weight": "RS(0)", "up/addmm": "S(0)S(1)", "norm.running_mean": "S(0)R"}
     feature = search(model, given, "dp=2,tp=2", constraints=Constraints(pins=pins))
     plan = plan_of("mlp", MLP, "dp=2,tp=2", constraints=SHARDED)
-    other = plan_of("mlp", MLP, "dp=2,tp=2", constraints=Constraints(pins={"layers.*.up.weight": "S(1)R"}))
+    other = plan_of("mlp", MLP, "x=4", constraints=Constraints(pins={"layers.*.up.weight": "S(1)"}))
     cases = [("mlp", MLP, plan, EXACT, ""), ("llama3-1b", LLAMA, plan_of("llama3-1b", LLAMA, "dp=2,tp=2"), EXACT, "")]
     folder = str(tmp_path_factory.mktemp("apply"))
     return run_ranks(ranks.everything, 4, cases, feature, plan, other, MLP, folder)
@@ -59,7 +59,7 @@ def test_what_models_do(results: list[dict[str, Any]]) -> None:
 
 
 def test_from_nothing_to_values(results: list[dict[str, Any]]) -> None:
-    """The meta device, a full state dict, a checkpoint written under another plan, inference, another batch size."""
+    """The meta device, a full state dict, a checkpoint of another plan and mesh, inference, another batch size."""
     for found in results:
         told = found["meta"]
         assert all(told[what] for what in ("meta", "loaded", "moved", "no graph"))

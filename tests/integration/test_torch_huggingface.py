@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
+import torch_huggingface as models
+from torch_huggingface import ARCHITECTURES, LAYERS, made
+from torch_processes import run_ranks
 
 from berthage_torch import Constraints, SearchResult, run_search
 
-transformers = pytest.importorskip("transformers", reason="the library transformers is not installed")
+pytest.importorskip("transformers", reason="the library transformers is not installed")
 
-VOCABULARY, WIDTH, INNER, LAYERS, HEADS = 4096, 1024, 4096, 2, 16
-NAMED = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "intermediate_size": INNER,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS,
-}
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "gpt2": {"vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS},
-    "llama": {**NAMED, "num_key_value_heads": 8},
-    "bert": NAMED,
-    "mistral": {**NAMED, "num_key_value_heads": 8},
-    "qwen2": {**NAMED, "num_key_value_heads": 8},
-    "phi": NAMED,
-    "gemma": {**NAMED, "num_key_value_heads": 8, "head_dim": 64},
-    "opt": {**NAMED, "ffn_dim": INNER, "word_embed_proj_dim": WIDTH},
-    "gpt_neox": NAMED,
-    "gpt_neo": {
-        "vocab_size": VOCABULARY,
-        "hidden_size": WIDTH,
-        "num_layers": LAYERS,
-        "num_heads": HEADS,
-        "attention_types": [[["global", "local"], LAYERS // 2]],
-    },
-    "bloom": {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS},
-    "t5": {
-        "vocab_size": VOCABULARY,
-        "d_model": WIDTH,
-        "d_kv": WIDTH // HEADS,
-        "d_ff": INNER,
-        "num_layers": LAYERS,
-        "num_heads": HEADS,
-        "decoder_start_token_id": 0,
-    },
-}
 FAST = ("gpt2", "llama", "bert")
-HEAD = {"bert": "AutoModelForMaskedLM", "t5": "AutoModelForSeq2SeqLM"}
 MESHES = {"x=8": "S(0)", "dp=2,tp=4": "S(0)R"}
 
 
 def planned(name: str, mesh: str) -> SearchResult:
     """With the loss computed inside, tokens sharded over the first mesh dimension, and the least parameter memory."""
-    config = transformers.AutoConfig.for_model(
-        name, bos_token_id=1, eos_token_id=1, pad_token_id=0, **ARCHITECTURES[name]
-    )
     with torch.device("meta"):
-        model = getattr(transformers, HEAD.get(name, "AutoModelForCausalLM")).from_config(config)
+        model = made(name)
     tokens = torch.zeros(64, 512, dtype=torch.int64)
     demands = Constraints(inputs={"*": MESHES[mesh]}, parameter_memory="least")
     return run_search(model, {"input_ids": tokens, "labels": tokens}, mesh, constraints=demands)
@@ -86,3 +48,15 @@ def test_a_proved_plan(name: str, mesh: str) -> None:
     assert not alone, f"every rank does the same: {alone}"
     parameters = [node for node in plan.nodes if node.op == "parameter"]
     assert all("S" in node.outputs[0] for node in parameters if not node.name.endswith(("bias", "relative")))
+
+
+@pytest.mark.slow
+def test_they_run_as_planned() -> None:
+    """In small on four ranks: loss, logits and every gradient are those of one device."""
+    cases = [(name, models.small_plan(name)) for name in ARCHITECTURES]
+    for found in run_ranks(models.run_all, 4, cases, timeout=1500)[:1]:
+        assert set(found) == set(ARCHITECTURES)
+        for name, (apart, collectives) in found.items():
+            assert apart["output"] < 1e-5, (name, apart)
+            assert apart["gradient"] < 1e-5, (name, apart)
+            assert collectives > 0, name
