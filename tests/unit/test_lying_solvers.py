@@ -112,7 +112,7 @@ def test_anything_but_an_outcome_is_a_plugin_error(what: Any) -> None:
         [2**63, 0],
         object(),
     ],
-    ids=repr,
+    ids=lambda value: "object" if type(value) is object else repr(value),
 )
 @pytest.mark.parametrize("told", ["returned", "incumbent"])
 def test_what_is_no_assignment_is_never_taken_for_one(assignment: Any, told: str) -> None:
