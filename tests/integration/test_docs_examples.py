@@ -107,6 +107,7 @@ def test_every_other_command_is_known() -> None:
     others = {c for page in PAGES for c in commands(page) if not c.startswith("berthage ")}
     known = re.compile(
         r"(pip install nox && )?nox -s [a-z]+|python -m pip install -r requirements-dev\.txt"
+        r"|torchrun --nproc-per-node \d+ --no-python berthage run [a-z0-9 ,=-]+"  # tests/e2e/test_run_command.py does
         r"|\. \.nox/shared/bin/activate|pip install (?P<parts>('?\./[a-z./-]+(\[[a-z]+\])?'?( |$))+)"
     )
     matches = {command: known.fullmatch(command) for command in sorted(others)}

@@ -45,9 +45,9 @@ class Writer:
         return self._tagged(self.graph.get_attr(name))
 
     def narrow(self, tensor: fx.Node, dim: int, start: int, length: int) -> fx.Node:
-        """A contiguous part of a tensor."""
+        """A copy of a part of a tensor: a view would keep all of it alive."""
         part = self.call(aten.slice.Tensor, tensor, dim, start, start + length)
-        return self.call(aten.contiguous.default, part)
+        return self.call(aten.clone.default, part, memory_format=torch.contiguous_format)
 
     def _tagged(self, node: fx.Node) -> fx.Node:
         node.meta[PHASE] = self.phase
