@@ -172,6 +172,12 @@ def test_the_peak_of_the_tied_problem_is_that_of_the_plan_on_the_untied_graph(mo
     assert use.used == peak_use(tied) == timeline_of(tied).peak
 
 
+@pytest.mark.parametrize("limit", [1.5, 0, -1, math.nan, math.inf, "40MiB", None])
+def test_a_limit_is_bytes_or_a_share(limit: object) -> None:
+    with pytest.raises(InvalidProblemError, match="number of bytes or a share up to 1"):
+        PeakMemory(limit)  # type: ignore[arg-type]
+
+
 class TestLimits:
     def search(self, peak: Any, layers: int = 2, **more: Any) -> SearchResult:
         spec = zoo.build("mlp", layers=layers, batch=8192, bias=False)

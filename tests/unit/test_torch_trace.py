@@ -49,6 +49,16 @@ def llama() -> OpGraph:
     return trace(spec.model, spec.make_inputs, policy=spec.policy)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_step_is_traced_whole_whatever_the_caller_is_in(mode: Any) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    inputs = (torch.zeros(2, 4),)
+    with mode():
+        graph = trace(model, inputs)
+    assert graph.key == trace(model, inputs).key
+    assert graph.gradients
+
+
 def test_a_llama_has_one_fused_operation_for_each_attention_and_norm(llama: OpGraph) -> None:
     consistent(llama)
     ops = Counter(node.op for node in llama.nodes if node.kind == "op")

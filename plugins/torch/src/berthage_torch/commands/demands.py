@@ -87,7 +87,8 @@ def peak_of(text: str, optimizer: str, price: float | None = None) -> PeakMemory
     except ValueError:
         state = optimizer
     try:
-        return PeakMemory(int(limit) if limit > 1 else limit, state, price)
+        whole = float(int(limit)) if found.group(2) and limit > 1 else limit  # 1.3kB is a number of bytes, 1.3 is not
+        return PeakMemory(whole, state, price)
     except InvalidProblemError as error:
         raise click.UsageError(str(error)) from None
 

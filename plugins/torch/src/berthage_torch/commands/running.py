@@ -159,7 +159,7 @@ def _lines(plan: Plan, trained: Trained, compared: list[Compared]) -> Iterator[s
         predicted = trained.predicted.get(name)
         told = "-" if predicted is None else f"{predicted:,.1f}"
         yield f"  {name:10}{told:>15}  {taken.least:15,.1f} {taken.mean:15,.1f} {taken.most:15,.1f}"
-    yield "bytes a rank (predicted for the largest shards), least, mean and most over the ranks"
+    yield "bytes a rank (predicted for the largest shards), least, mean and most over the ranks; peak: of the process"
     for name, held in trained.measured_bytes.items():
         spread = f"{held.least:15,.0f} {held.mean:15,.0f} {held.most:15,.0f}"
         yield f"  {name:10}{trained.predicted_bytes[name]:15,}  {spread}"

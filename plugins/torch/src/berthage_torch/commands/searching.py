@@ -120,7 +120,13 @@ def _seeds(function: Callable[..., None]) -> Callable[..., None]:
     help="Write the result as JSON; `-` for standard output.",
 )
 @click.option("--plan", "plan_path", type=output_file, metavar="OUT", help="Write the plan.")
-@click.option("--problem", "problem_path", type=output_file, metavar="OUT", help="Write the problem, for `solve`.")
+@click.option(
+    "--problem",
+    "problem_path",
+    type=output_file,
+    metavar="OUT",
+    help="Write the problem, for `solve`; a name that ends in .berthage keeps everything.",
+)
 @click.pass_context
 def search(
     ctx: click.Context,
@@ -204,17 +210,24 @@ def _write(found: SearchResult, wanted: _Wanted, registry: Registry, asked: Mapp
     to_stdout = wanted.json is not None and str(wanted.json) == "-"
     for line in _lines(found):
         click.echo(line, err=to_stdout)
-    if wanted.problem is not None:
-        write_problem(priced(found.problem), wanted.problem, registry=registry)
     if wanted.plan is not None and found.plan is not None:
         found.plan.save(wanted.plan)
-    if wanted.json is None:
-        return
-    text = to_json(search_document(found, asked))
-    if to_stdout:
+    if wanted.json is not None:
+        _write_json(wanted.json, to_json(search_document(found, asked)))
+    if wanted.problem is not None:
+        try:
+            write_problem(priced(found.problem), wanted.problem, registry=registry)
+        except UnsupportedProblemError as error:
+            raise UnsupportedProblemError(
+                f"--problem {wanted.problem}: {error}. Name a file that ends in .berthage, which holds everything"
+            ) from None
+
+
+def _write_json(path: Path, text: str) -> None:
+    if str(path) == "-":
         click.echo(text, nl=False)
     else:
-        with atomic_write(wanted.json) as stream:
+        with atomic_write(path) as stream:
             stream.write(text.encode())
 
 

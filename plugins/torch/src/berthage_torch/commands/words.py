@@ -164,3 +164,4 @@ def seed_lines(report: SeedReport) -> Iterator[str]:
     if math.isfinite(report.lost_at_most) and report.ball.objective:
         share = report.lost_at_most / float(report.ball.objective)
         yield f"beyond     not more than {us(report.lost_at_most)} ({share:.2%}) can be gained outside"
+    yield "           a proof of everything: --seed-radius 0, or a closer bound: --seed-bound trws"

@@ -134,6 +134,10 @@ def _notes(first: Plan, second: Plan, alone: set[str]) -> list[str]:
     notes = []
     if first.model != second.model:
         notes.append(f"different models: {first.model} and {second.model}")
+    sizes = first.settings.origin.sizes, second.settings.origin.sizes
+    for name in sorted(sizes[0].keys() & sizes[1].keys()):
+        if str(sizes[0][name]) != str(sizes[1][name]):
+            notes.append(f"different sizes: {name} is {sizes[0][name]} and {sizes[1][name]}")
     if alone:
         names = ", ".join(sorted(alone)[:3])
         more = ", …" if len(alone) > 3 else ""

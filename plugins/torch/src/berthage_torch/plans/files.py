@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     where = os.fspath(path)
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
-        if document.get("format") != "berthage-plan":
+        if not isinstance(document, dict) or document.get("format") != "berthage-plan":
             raise InvalidProblemError(f"{where}: not a plan")
         _check_version(where, document.get("format_version"))
         parts = _decode(document)

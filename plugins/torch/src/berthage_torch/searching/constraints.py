@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +46,10 @@ class PeakMemory:
     price: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.limit > 0:
+        given: object = self.limit
+        number = isinstance(given, (int, float)) and math.isfinite(given) and given > 0
+        # A share of 150 % is no number of bytes either, and there is no step that lives on a few of them.
+        if not number or (1 < self.limit < 1024 and self.limit != int(self.limit)):
             raise InvalidProblemError(f"peak memory is a number of bytes or a share up to 1, not {self.limit!r}")
         if self.price is not None and not self.price >= 0:
             raise InvalidProblemError(f"a price of peak memory is microseconds a byte, not {self.price!r}")

@@ -66,8 +66,9 @@ def trace(
     args, named = _arguments(inputs, kwargs or {}, fake_mode, device)
 
     def traced(repeat: bool) -> OpGraph:
-        return convert(
-            capture(
+        # A step has a backward pass, whatever the caller is in the middle of.
+        with torch.inference_mode(False), torch.enable_grad():
+            captured = capture(
                 model,
                 args,
                 named,
@@ -78,7 +79,7 @@ def trace(
                 fake_mode=fake_mode,
                 repeat=repeat,
             )
-        )
+        return convert(captured)
 
     if not repeat_layers:
         return traced(repeat=False)
