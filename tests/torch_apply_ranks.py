@@ -189,6 +189,25 @@ def errors(plan: Plan, sizes: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def without_gradients(plan: Plan, dropping: Plan) -> dict[str, Any]:
+    """Applied and called where no gradients are wanted, and in the other mode."""
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(4, 8)
+    with torch.no_grad():
+        parallel = apply_plan(plan, model)
+    parallel.eval()
+    found: dict[str, Any] = {}
+    for name, mode in (("no_grad", torch.no_grad), ("inference_mode", torch.inference_mode)):
+        with mode():
+            found[name] = max(distance(parallel(one), model(one)) for one in (x, torch.randn(6, 8)))
+    other = apply_plan(dropping, nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)))
+    other(x)
+    try:
+        other.eval()(x)
+    except ApplyError as error:
+        found["dropout"] = str(error)
+    return found
+
+
 def everything(cases: Sequence[Case], feature: Plan, plan: Plan, other: Plan, sizes: Any, folder: str) -> Any:
     """All of the above, on the same ranks."""
     return {

@@ -8,7 +8,9 @@ import re
 from typing import Any
 
 import pytest
+import torch
 import torch_apply_ranks as ranks
+from torch import nn
 from torch_processes import run_ranks
 
 from berthage_torch import Constraints, MixedPrecision, Plan, search
@@ -92,6 +94,14 @@ def test_a_rank_that_dies_ends_the_others_with_its_error() -> None:
     """The first error is the one that is told."""
     with pytest.raises(RuntimeError, match="AttributeError"):
         run_ranks(ranks.compare_all, 2, [("mlp", MLP, None, EXACT, "")])
+
+
+def test_evaluation_needs_no_gradients_and_dropout_a_plan_of_its_own() -> None:
+    x = (torch.zeros(4, 8),)
+    plans = [search(nn.Sequential(nn.Linear(8, 8), last), x, "dp=1") for last in (nn.ReLU(), nn.Dropout(0.5))]
+    (found,) = run_ranks(ranks.without_gradients, 1, *plans)
+    assert max(found["no_grad"], found["inference_mode"]) < 1e-6
+    assert "in evaluation mode the model has other operations" in found["dropout"]
 
 
 BOUNDS = {EXACT: (1e-5, 1e-5), HALF: (0.005, 0.02)}

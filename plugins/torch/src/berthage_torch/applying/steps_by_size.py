@@ -150,7 +150,16 @@ class Steps:
         self._council.agree(batch, wrong, about, expected)
         if ready is None:
             graph = self._trace(self._at_batch(batch), training)
-            check_nodes(self.plan, graph)
+            try:
+                check_nodes(self.plan, graph)
+            except ApplyError as error:
+                if all(mode == training for mode, _ in self._ready):
+                    raise
+                here, there = ("training", "evaluation") if training else ("evaluation", "training")
+                raise ApplyError(
+                    f"in {here} mode the model has other operations than in {there} mode, which the plan is of (dropout, "
+                    f"for one): apply a plan that was searched for the model in {here} mode to it. {error}"
+                ) from None
             ready = self._add(graph, training)
         self._agreed.add(key)
         return ready
