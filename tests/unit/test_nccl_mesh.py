@@ -48,7 +48,7 @@ def test_an_impossible_fabric_is_refused(ranks: tuple[int, int, int]) -> None:
         DimFabric(*ranks)
 
 
-@pytest.mark.parametrize("text", ["", "dp=", "dp=x", "=8", "dp=8,dp=8", "dp=0"])
+@pytest.mark.parametrize("text", ["65536,65536", "", "dp=", "dp=x", "=8", "dp=8,dp=8", "dp=0"])
 def test_what_is_no_mesh_is_refused(text: str) -> None:
     with pytest.raises(InvalidProblemError):
         Mesh.parse(text)

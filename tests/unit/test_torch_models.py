@@ -62,6 +62,12 @@ def test_every_model_traces(name: str) -> None:
     assert any(node.path.startswith("layers.1") for node in graph.nodes)
 
 
+@pytest.mark.parametrize("size", [-3, 1.5, "many", True, None, 2**63])
+def test_a_size_is_of_the_kind_of_the_usual_one(size: object) -> None:
+    with pytest.raises(OptionError, match="mlp: the size dim is a whole number such as 1024"):
+        zoo.build("mlp", dim=size)
+
+
 def test_unknown_names_and_sizes_are_answered_with_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"did you mean 'llama3-8b'\?"):
         zoo.build("llama-8b")

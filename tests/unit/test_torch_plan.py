@@ -144,6 +144,47 @@ def test_costs_that_were_changed_are_refused(small: Plan, tmp_path: Path) -> Non
         Plan.load(tmp_path / "plan.json")
 
 
+def _last_step(edge: dict[str, Any]) -> None:
+    edge["path"].pop()
+
+
+def _all_steps(edge: dict[str, Any]) -> None:
+    edge["path"] = []
+
+
+def _kind(edge: dict[str, Any]) -> None:
+    edge["path"][0]["kind"] = "relabel"
+
+
+def _dim(edge: dict[str, Any]) -> None:
+    edge["path"][0]["dim"] = "elsewhere"
+
+
+def _price(edge: dict[str, Any]) -> None:
+    edge["path"][0]["us"] += 1000.0
+
+
+def _begins(edge: dict[str, Any]) -> None:
+    edge["before"] = edge["after"]
+
+
+def _position(edge: dict[str, Any]) -> None:
+    edge["position"] = 99
+
+
+@pytest.mark.parametrize("change", [_last_step, _all_steps, _kind, _dim, _price, _begins, _position])
+def test_moves_that_would_not_do_what_they_say_are_refused(
+    small: Plan, tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    """Applied, such a plan would give wrong numbers and no error."""
+    small.save(tmp_path / "plan.json")
+    document = json.loads((tmp_path / "plan.json").read_text())
+    change(next(edge for edge in document["edges"] if edge["path"] and edge["consumer"]))
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidProblemError, match=r"plan\.json: the move of .* is inconsistent"):
+        Plan.load(tmp_path / "plan.json")
+
+
 def test_how_it_was_made_is_kept_apart_from_the_placements(small: Plan, tmp_path: Path) -> None:
     small.save(tmp_path / "plan.json")
     made = json.loads((tmp_path / "plan.json").read_text())["settings"]

@@ -32,6 +32,8 @@ class Mesh:
             raise InvalidProblemError(f"mesh dimension names must differ: {self.names}")
         if any(size < 1 for size in self.sizes):
             raise InvalidProblemError(f"mesh sizes must be at least 1, not {self.sizes}")
+        if prod(self.sizes) >= 2**31:
+            raise InvalidProblemError(f"a mesh of {prod(self.sizes):,} ranks is more than can be numbered (2^31)")
 
     @property
     def ranks(self) -> int:

@@ -11,9 +11,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from berthage import InvalidProblemError
 from berthage_nccl import placements as codes
 from berthage_torch.errors import ApplyError
 from berthage_torch.graph import OpGraph
+from berthage_torch.plans.consistency import check_moves
 from berthage_torch.plans.plan import Plan
 from berthage_torch.tracing.structure import fill
 
@@ -108,9 +110,15 @@ def apply_plan(
         raise ApplyError(
             "no process group: start the ranks with torchrun and call torch.distributed.init_process_group()"
         )
+    if isinstance(model, ParallelModule):
+        raise ApplyError("a plan is already applied to this module: apply to the model it was made from")
     if device_mesh is None:
         device_mesh = _mesh(plan)
     check_mesh(plan, device_mesh)
+    try:
+        check_moves(plan.nodes, plan.edges, plan.mesh)
+    except InvalidProblemError as error:
+        raise ApplyError(f"the plan of {plan.model} was changed: {error}") from None
     check_parameters(plan, model)
     coordinate = device_mesh.get_coordinate()
     if coordinate is None:

@@ -157,8 +157,8 @@ class Steps:
                     raise
                 here, there = ("training", "evaluation") if training else ("evaluation", "training")
                 raise ApplyError(
-                    f"in {here} mode the model has other operations than in {there} mode, which the plan is of (dropout, "
-                    f"for one): apply a plan that was searched for the model in {here} mode to it. {error}"
+                    f"in {here} mode the model has other operations than in {there} mode, which the plan is of "
+                    f"(dropout, for one): apply a plan that was searched for the model in {here} mode to it. {error}"
                 ) from None
             ready = self._add(graph, training)
         self._agreed.add(key)

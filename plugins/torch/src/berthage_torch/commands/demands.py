@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -61,7 +62,9 @@ def memory_of(text: str) -> str | tuple[float, float] | None:
     low, separator, high = text.partition(":")
     try:
         if separator and high:
-            return (float(low or 0), float(high))
+            found = float(low or 0), float(high)
+            if all(0 <= bound < math.inf for bound in found) and found[0] <= found[1]:
+                return found
     except ValueError:
         pass
     raise click.UsageError(f"--memory is none, least or LOW:HIGH (bytes, or shares of at most 1), not {text!r}")

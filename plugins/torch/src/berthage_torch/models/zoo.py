@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -80,7 +81,23 @@ def sizes_of(name: str, **sizes: Any) -> Any:
     unknown = sorted(set(sizes) - set(known))
     if unknown:
         raise OptionError(f"{name} has no size {unknown[0]!r}; it has {', '.join(known)}")
+    for size, value in sizes.items():
+        _check(name, size, value, getattr(entry.sizes, size))
     return dataclasses.replace(entry.sizes, **sizes)
+
+
+def _check(model: str, name: str, value: object, usual: object) -> None:
+    """Refuse a size of another kind than usual."""
+    if isinstance(usual, bool):
+        good, kind = isinstance(value, bool), "True or False"
+    elif isinstance(usual, int):
+        good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+        kind = "a whole number"
+    else:
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+        kind = "a number"
+    if not good:
+        raise OptionError(f"{model}: the size {name} is {kind} such as {usual!r}, not {value!r}")
 
 
 def build(name: str, *, device: str = "meta", **sizes: Any) -> ModelSpec:

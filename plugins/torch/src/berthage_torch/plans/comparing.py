@@ -134,10 +134,6 @@ def _notes(first: Plan, second: Plan, alone: set[str]) -> list[str]:
     notes = []
     if first.model != second.model:
         notes.append(f"different models: {first.model} and {second.model}")
-    sizes = first.settings.origin.sizes, second.settings.origin.sizes
-    for name in sorted(sizes[0].keys() & sizes[1].keys()):
-        if str(sizes[0][name]) != str(sizes[1][name]):
-            notes.append(f"different sizes: {name} is {sizes[0][name]} and {sizes[1][name]}")
     if alone:
         names = ", ".join(sorted(alone)[:3])
         more = ", …" if len(alone) > 3 else ""
@@ -152,4 +148,10 @@ def _notes(first: Plan, second: Plan, alone: set[str]) -> list[str]:
     for a, b in zip(first.settings.inputs, second.settings.inputs, strict=False):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             notes.append(f"different inputs: {a.name} is {a.dtype} {a.shape} and {b.dtype} {b.shape}")
+    theirs = {b.name: b for b in second.settings.parameters}
+    others = [(a, theirs[a.name]) for a in first.settings.parameters if theirs.get(a.name, a) != a]
+    if others:
+        a, b = others[0]
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        notes.append(f"different parameters: {a.name} is {a.dtype} {a.shape} and {b.dtype} {b.shape}{more}")
     return notes

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from berthage import InvalidProblemError
 from berthage.files import atomic_write
 
+from .consistency import check_moves
 from .placed import PlannedEdge, PlannedNode, Step
 from .settings import InputShape, Origin, Settings
 
@@ -76,6 +77,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise InvalidProblemError(f"{where}: not a plan: {type(error).__name__}: {error}") from None
+    try:
+        check_moves(parts["nodes"], parts["edges"], parts["mesh"])
+    except ValueError as error:  # an InvalidProblemError, or a placement that is none
+        raise InvalidProblemError(f"{where}: {error}; it was changed or damaged") from None
     if not math.isclose(total, parts["objective"], rel_tol=_SUM, abs_tol=_SUM):
         raise InvalidProblemError(
             f"{where}: its costs add up to {total}, its objective is {parts['objective']}; it was changed or damaged"
@@ -152,7 +157,7 @@ def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
         parameters=_shapes(made["parameters"]),
         cost_model=str(prices["asked"] or ""),
         policy=None if made["policy"] is None else _mapping(made["policy"]),
-        tie=made["tie"],
+        tie=_tie(made["tie"]),
         constraints=_mapping(made["constraints"]),
         solver_version=str(version),
         options=_mapping(options),
@@ -199,6 +204,12 @@ def _edge_of(row: Mapping[str, Any]) -> PlannedEdge:
     words = {key: str(row[key]) for key in ("producer", "consumer", "before", "after")}
     output, position = int(row["output"]), int(row["position"])
     return PlannedEdge(**words, output=output, position=position, us=_number(row["us"]), path=steps)
+
+
+def _tie(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise TypeError(f"{value!r} says not what is tied")
+    return value
 
 
 def _number(value: Any) -> float:
