@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,20 +112,26 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
 def test_missing_parts_and_wrong_types_are_refused(small: Plan, tmp_path: Path) -> None:
     small.save(tmp_path / "plan.json")
     whole = json.loads((tmp_path / "plan.json").read_text())
+    broken = tmp_path / "broken.json"
+    for key in ("nodes", "edges", "settings", "result", "placement_hash"):
+        refused(broken, {k: v for k, v in whole.items() if k != key}, f"{key} is missing")
     for key in ("nodes", "edges", "settings", "result"):
-        for broken in ({k: v for k, v in whole.items() if k != key}, {**whole, key: 7}):
-            refused(tmp_path / "broken.json", broken)
-    for part in ("settings", "result"):
-        for key, value in whole[part].items():
-            rest = {k: v for k, v in whole[part].items() if k != key}
-            refused(tmp_path / "broken.json", {**whole, part: rest})
-            if not isinstance(value, str) and value is not None:
-                refused(tmp_path / "broken.json", {**whole, part: {**whole[part], key: "x"}})
+        refused(broken, {**whole, key: 7}, f"{key}: ")
+    for key, value in whole["settings"].items():
+        rest = {k: v for k, v in whole["settings"].items() if k != key}
+        refused(broken, {**whole, "settings": rest}, f"settings.{key} is missing")
+        if not isinstance(value, str) and value is not None:
+            refused(broken, {**whole, "settings": {**whole["settings"], key: "x"}}, f"settings.{key}: ")
+    for key, value in whole["result"].items():
+        rest = {k: v for k, v in whole["result"].items() if k != key}
+        refused(broken, {**whole, "result": rest}, f"result: '{key}' is missing")
+        if not isinstance(value, str):
+            refused(broken, {**whole, "result": {**whole["result"], key: "x"}}, "result: 'x' is no number")
 
 
-def refused(path: Path, document: dict[str, Any]) -> None:
+def refused(path: Path, document: dict[str, Any], said: str) -> None:
     path.write_text(json.dumps(document))
-    with pytest.raises(InvalidProblemError, match=path.name):
+    with pytest.raises(InvalidProblemError, match=rf"{path.name}: {said}.*search it again with `berthage search"):
         Plan.load(path)
 
 
@@ -209,6 +217,16 @@ def test_demands_and_effort_come_back_as_they_were(tmp_path: Path) -> None:
     assert again.settings.params == asked
     assert again.settings.presolve is False
     assert policy_of(again.settings.policy) == policy
+
+
+@pytest.mark.parametrize("carry", [copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])  # noqa: S301
+def test_copies_are_equal_with_equal_hashes(carry: Callable[[Plan], Plan]) -> None:
+    plan = search(torch.nn.Linear(64, 64), torch.zeros(64, 64), "dp=2")
+    again = carry(plan)
+    assert again is not plan
+    assert again == plan
+    assert len({again, plan, dataclasses.replace(plan, objective=0.0)}) == 2
+    assert again.to_json() == plan.to_json()
 
 
 def test_a_plan_cannot_be_changed(small: Plan) -> None:

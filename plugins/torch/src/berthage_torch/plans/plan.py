@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berthage import InvalidProblemError
+from berthage.files import atomic_write
 
-from . import files
 from .comparing import Difference, compare
 from .costs import Collective, CostRow, breakdown, collectives
+from .document import dumps, loads
 from .placed import PlannedEdge, PlannedNode
 from .settings import Settings, constraints_of
 
@@ -195,21 +197,45 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, atomically."""
-        files.save(self, path)
+        with atomic_write(path) as stream:
+            stream.write(self.to_json().encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
         """Read a plan. Nothing that the file names is run or opened.
 
         Raises:
-            InvalidProblemError: The file is no plan, of another version, or was changed by hand: its placements do not
+            InvalidProblemError: The file is no plan; see `from_json`.
+        """
+        try:
+            return Plan.from_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidProblemError(f"{os.fspath(path)}: not a plan: {error}") from None
+        except InvalidProblemError as error:
+            raise InvalidProblemError(f"{os.fspath(path)}: {error}") from None
+
+    def to_json(self) -> str:
+        """The text of the plan's file: the same for equal plans, on every machine."""
+        return dumps(self)
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        """The plan that a text says. Nothing that it names is run or opened.
+
+        Raises:
+            InvalidProblemError: The text is no plan, of another version, or was changed by hand: its placements do not
                 have the hash it states, or its costs do not add up to its objective.
         """
-        parts = files.load(path)
-        stated = parts.pop("hash")
-        plan = Plan(**parts)
+        fields, stated = loads(text)
+        plan = Plan(**fields)
         if plan.placement_hash() != stated:
-            raise InvalidProblemError(
-                f"{os.fspath(path)}: its placements do not have the hash it states; it was changed or damaged"
-            )
+            raise InvalidProblemError("its placements do not have the hash it states; it was changed or damaged")
         return plan
+
+    def __hash__(self) -> int:
+        """Equal for equal plans; the mappings in a plan have no hash of their own."""
+        return hash((self.graph_key, self.objective, self.nodes, self.edges))
+
+    def __reduce__(self) -> tuple[Callable[[str], Plan], tuple[str]]:
+        """A plan is copied and sent to other processes as its text."""
+        return Plan.from_json, (self.to_json(),)

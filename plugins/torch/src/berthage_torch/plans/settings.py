@@ -161,7 +161,7 @@ def policy_of(document: Document | None) -> MixedPrecision | None:
         }
         return MixedPrecision(**values)
     except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidProblemError(f"the plan's mixed precision cannot be read: {error}") from None
+        raise InvalidProblemError(f"the plan's mixed precision cannot be read: {error}; search it again") from None
 
 
 def constraints_document(constraints: Constraints) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def constraints_of(document: Document) -> Constraints:
     try:
         return Constraints(**{name: _tuples(value) for name, value in document.items()})
     except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidProblemError(f"the plan's constraints cannot be read: {error}") from None
+        raise InvalidProblemError(f"the plan's constraints cannot be read: {error}; search it again") from None
 
 
 def _tuples(value: Any) -> Any:

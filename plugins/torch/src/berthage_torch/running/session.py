@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch.distributed as dist
 
@@ -81,16 +79,7 @@ def shared_plan(ranks: Ranks, find: Callable[[], Plan]) -> Plan:
     Raises:
         RankError: It failed there; rank 0 raises its own error.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.json"
-
-        def saved() -> bytes:
-            find().save(path)
-            return path.read_bytes()
-
-        told = ranks.once(saved)
-        path.write_bytes(told)
-        return Plan.load(path)
+    return Plan.from_json(ranks.once(lambda: find().to_json().encode()).decode())
 
 
 def run_plan(plan: Plan, sample: Sample, ranks: Ranks, *, steps: int, warmup: int = 2, rate: float = 1e-3) -> Trained:

@@ -1,6 +1,6 @@
-"""Plans as files: JSON that people can read, with how a plan was made apart from the placements.
+"""Plans as text: JSON that people can read, with how a plan was made apart from the placements.
 
-Nothing in a file is ever run: the name of a model's function is kept, and called only when a person names it again.
+Nothing in it is ever run: the name of a model's function is kept, and called only when a person names it again.
 """
 
 from __future__ import annotations
@@ -8,13 +8,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from berthage import InvalidProblemError
-from berthage.files import atomic_write
 
 from .consistency import check_moves
 from .placed import PlannedEdge, PlannedNode, Step
@@ -23,17 +20,21 @@ from .settings import InputShape, Origin, Settings
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["FORMAT_VERSION", "load", "save"]
+__all__ = ["FORMAT_VERSION", "dumps", "loads"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION: Final = 2
 """Version 1 had no settings, and no price for each step of a move."""
 
-_SUM = 1e-9
+_SUM: Final = 1e-9
 """By how much, relatively, costs may miss the objective they add up to."""
 
+_AGAIN: Final = "search it again with `berthage search … --plan`"
 
-def save(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Write a plan as JSON, atomically."""
+T = TypeVar("T")
+
+
+def dumps(plan: Plan) -> str:
+    """A plan as JSON."""
     document: dict[str, Any] = {
         "format": "berthage-plan",
         "format_version": FORMAT_VERSION,
@@ -53,48 +54,68 @@ def save(plan: Plan, path: str | os.PathLike[str]) -> None:
         lines.append(f"  {_text(key)}: {text}")
     lines.append(f'  "nodes": {_rows(map(dataclasses.asdict, plan.nodes))}')
     lines.append(f'  "edges": {_rows(map(_edge, plan.edges))}')
-    with atomic_write(path) as stream:
-        stream.write(("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what a `Plan` is made of.
+def loads(text: str) -> tuple[dict[str, Any], str]:
+    """What a `Plan` is made of, and the hash that its placements should have.
 
     Raises:
-        InvalidProblemError: The file is no plan, is of another version, or was changed: its placements do not have the
-            hash it states, or its costs do not add up to its objective.
+        InvalidProblemError: The text is no plan, is of another version, or was changed: its moves do not do what they
+            say, or its costs do not add up to its objective.
     """
-    where = os.fspath(path)
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
-        if not isinstance(document, dict) or document.get("format") != "berthage-plan":
-            raise InvalidProblemError(f"{where}: not a plan")
-        _check_version(where, document.get("format_version"))
-        parts = _decode(document)
-        costs = [node.compute_us for node in parts["nodes"]] + [edge.us for edge in parts["edges"]]
-        total = math.fsum([*costs, parts["penalty_us"]])
-    except InvalidProblemError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise InvalidProblemError(f"{where}: not a plan: {type(error).__name__}: {error}") from None
+        document = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise InvalidProblemError(f"not a plan: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != "berthage-plan":
+        raise InvalidProblemError("not a plan")
+    _check_version(document.get("format_version"))
+    fields = {
+        **_part(document, "settings", _made),
+        **_part(document, "result", _found),
+        "nodes": _part(document, "nodes", lambda rows: tuple(map(_node, rows))),
+        "edges": _part(document, "edges", lambda rows: tuple(map(_edge_of, rows))),
+    }
     try:
-        check_moves(parts["nodes"], parts["edges"], parts["mesh"])
+        check_moves(fields["nodes"], fields["edges"], fields["mesh"])
     except ValueError as error:  # an InvalidProblemError, or a placement that is none
-        raise InvalidProblemError(f"{where}: {error}; it was changed or damaged") from None
-    if not math.isclose(total, parts["objective"], rel_tol=_SUM, abs_tol=_SUM):
+        raise InvalidProblemError(f"{error}; it was changed or damaged") from None
+    costs = [node.compute_us for node in fields["nodes"]] + [edge.us for edge in fields["edges"]]
+    total = math.fsum([*costs, fields["penalty_us"]])
+    if not math.isclose(total, fields["objective"], rel_tol=_SUM, abs_tol=_SUM):
         raise InvalidProblemError(
-            f"{where}: its costs add up to {total}, its objective is {parts['objective']}; it was changed or damaged"
+            f"its costs add up to {total}, its objective is {fields['objective']}; it was changed or damaged"
         )
-    return parts | {"hash": document["placement_hash"]}
+    return fields, _part(document, "placement_hash", str)
 
 
-def _check_version(where: str, version: object) -> None:
+def _check_version(version: object) -> None:
     if version == FORMAT_VERSION:
         return
     out = "update berthage-torch to read it"
     if version == 1:
-        out = "it does not say how it was made; search it again with `berthage search … --plan`"
-    raise InvalidProblemError(f"{where}: not a plan of format version {FORMAT_VERSION} but of {version!r}: {out}")
+        out = f"it does not say how it was made; {_AGAIN}"
+    raise InvalidProblemError(f"not a plan of format version {FORMAT_VERSION} but of {version!r}: {out}")
+
+
+def _part(of: Any, name: str, read: Callable[[Any], T]) -> T:
+    """A part of a plan, read.
+
+    Raises:
+        InvalidProblemError: It is not there, or is something else.
+    """
+    whole = _mapping(of)
+    if name not in whole:
+        raise InvalidProblemError(f"{name} is missing: {_AGAIN}")
+    try:
+        return read(whole[name])
+    except InvalidProblemError as error:  # about a part of this part
+        raise InvalidProblemError(f"{name}.{error}") from None
+    except KeyError as error:
+        raise InvalidProblemError(f"{name}: {error} is missing: {_AGAIN}") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidProblemError(f"{name}: {error}: {_AGAIN}") from None
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -145,39 +166,47 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
-def _decode(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `Plan`."""
-    made, result = document["settings"], document["result"]
-    solver = dict(made["solver"])
-    name, version, options = (solver.pop(key) for key in ("name", "version", "options"))
-    model, prices = made["model"], made["cost_model"]
+def _made(made: Any) -> dict[str, Any]:
+    """The fields of a `Plan` that say how it was made."""
+    solver, asked = _part(made, "solver", _solver)
+    origin = _part(made, "model", lambda model: Origin(str(model["origin"] or ""), _mapping(model["sizes"])))
+    prices = _part(made, "cost_model", lambda given: {key: str(given[key] or "") for key in ("name", "key", "asked")})
     settings = Settings(
-        origin=Origin(str(model["origin"] or ""), _mapping(model["sizes"])),
-        inputs=_shapes(made["inputs"]),
-        parameters=_shapes(made["parameters"]),
-        cost_model=str(prices["asked"] or ""),
-        policy=None if made["policy"] is None else _mapping(made["policy"]),
-        tie=_tie(made["tie"]),
-        constraints=_mapping(made["constraints"]),
-        solver_version=str(version),
-        options=_mapping(options),
-        effort=solver,
-        seeding=None if made["seeding"] is None else _mapping(made["seeding"]),
+        origin=origin,
+        inputs=_part(made, "inputs", _shapes),
+        parameters=_part(made, "parameters", _shapes),
+        cost_model=prices["asked"],
+        policy=_part(made, "policy", _mapping_or_none),
+        tie=_part(made, "tie", _tie),
+        constraints=_part(made, "constraints", _mapping),
+        seeding=_part(made, "seeding", _mapping_or_none),
+        **asked,
     )
+    return {
+        "model": _part(made, "model", lambda model: str(model["name"])),
+        "mesh": _part(made, "mesh", lambda mesh: {str(dim): _count(size) for dim, size in _mapping(mesh).items()}),
+        "cost_model": (prices["name"], prices["key"]),
+        "solver": solver,
+        "graph_key": _part(made, "graph_key", str),
+        "settings": settings,
+    }
+
+
+def _solver(given: Any) -> tuple[str, dict[str, Any]]:
+    """The name of a solver, and what the settings have of it."""
+    effort = dict(_mapping(given))
+    name, version, options = (effort.pop(key) for key in ("name", "version", "options"))
+    return str(name), {"solver_version": str(version), "options": _mapping(options), "effort": effort}
+
+
+def _found(result: Any) -> dict[str, Any]:
+    """The fields of a `Plan` that say how good it is."""
     bound = result["bound"]
     return {
-        "model": str(model["name"]),
-        "mesh": {str(dim): _count(size) for dim, size in made["mesh"].items()},
-        "cost_model": (str(prices["name"]), str(prices["key"])),
-        "solver": str(name),
         "termination": str(result["termination"]),
         "objective": _number(result["objective"]),
         "bound": -math.inf if bound is None else _number(bound),
         "penalty_us": _number(result["penalty_us"]),
-        "nodes": tuple(map(_node, document["nodes"])),
-        "edges": tuple(map(_edge_of, document["edges"])),
-        "graph_key": str(made["graph_key"]),
-        "settings": settings,
     }
 
 
@@ -213,7 +242,7 @@ def _tie(value: Any) -> Any:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TypeError(f"{value!r} is no number")
     return float(value)
 
@@ -242,3 +271,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{value!r} is no mapping")
     return value
+
+
+def _mapping_or_none(value: Any) -> dict[str, Any] | None:
+    return None if value is None else _mapping(value)
