@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from solver_answers import OPTIMAL, says
 
 from berthage import (
     Infeasibility,
@@ -23,9 +23,7 @@ from berthage import (
     solve,
 )
 
-OPTIMAL = Termination(Reason.OPTIMAL)
 INFEASIBLE = Termination(Reason.INFEASIBLE)
-Run = Callable[[PlacementProblem, Any, Any, Any], Any]
 
 
 def two() -> PlacementProblem:
@@ -45,16 +43,9 @@ def apart() -> PlacementProblem:
     return b.build()
 
 
-def liar(outcome: Any) -> Run:
-    def lies(problem: PlacementProblem, params: Any, options: Any, context: Any) -> Any:
-        return outcome
-
-    return lies
-
-
 def result_of(outcome: Any, problem: PlacementProblem | None = None, **params: Any) -> SolveResult:
     params.setdefault("presolve", False)
-    return solve(problem or two(), liar(outcome), **params)
+    return solve(problem or two(), says(outcome), **params)
 
 
 @pytest.mark.parametrize("presolve", [False, ["components"]])
@@ -79,13 +70,13 @@ def test_a_field_of_the_wrong_kind_is_a_plugin_error_naming_solver_and_field(
 ) -> None:
     pytest.importorskip("berthage_presolve") if presolve else None
     honest = {"termination": OPTIMAL, "assignment": np.array([1, 0]), "bound": 0.75}
-    with pytest.raises(PluginError, match=f"'lies'.*{field}"):
+    with pytest.raises(PluginError, match=f"'liar'.*{field}"):
         result_of(SolverOutcome(**{**honest, field: value}), presolve=presolve)
 
 
 @pytest.mark.parametrize("what", [None, (OPTIMAL, [1, 0], 0.75), {"assignment": [1, 0]}, np.array([1, 0]), Termination])
 def test_anything_but_an_outcome_is_a_plugin_error(what: Any) -> None:
-    with pytest.raises(PluginError, match="'lies' returned"):
+    with pytest.raises(PluginError, match="'liar' returned"):
         result_of(what)
 
 
